@@ -1,0 +1,59 @@
+# Needs Python >= 3.11, git and make; everything else is installed into .venv on first use.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOWEST := .venv-lowest
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo check test test-slow bench wheel lowest clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' \
+		| while IFS='|' read -r name says; do printf '  %-10s %s\n' "$$name" "$$says"; done
+
+install: $(STAMP) ## make .venv with the project and its development tools
+
+# The stamp is newer than pyproject.toml when nothing is left to install.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lakestore needs Python >= 3.11; try make PYTHON=python3.11")'
+	@echo "installing into $(VENV), this takes a minute or two"
+	@$(PYTHON) -m venv $(VENV) || { echo "on Debian: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## run an agent whose sessions land in ./demo-lake, then ask SQL
+	@$(BIN)/lakestore demo demo-lake
+
+check: $(STAMP) ## lint, format, types, who may import whom, spelling
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell
+
+test: $(STAMP) ## every test that needs a minute, not ten
+	$(BIN)/pytest
+
+test-slow: $(STAMP) ## the slow tests: many processes, many examples, long histories
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -m slow
+
+bench: $(STAMP) ## measure: requests and seconds, ADK's own services in the same run
+	$(BIN)/pytest tests/benchmarks -m benchmark --benchmark-enable --timeout=0 -s
+
+wheel: $(STAMP) ## build dist/*.whl and see that it is typed
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m zipfile --list dist/*.whl | grep lakestore/py.typed
+
+lowest: ## run the tests on the oldest dependencies that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[dev]' --constraint tests/constraints-lowest.txt
+	$(LOWEST)/bin/pytest
+
+clean: ## remove what make made, .venv and demo-lake too
+	rm -rf $(VENV) $(LOWEST) build dist demo-lake .hypothesis .benchmarks
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find lakestore tests -name __pycache__ -type d -prune -exec rm -rf {} +
