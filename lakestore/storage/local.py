@@ -1,0 +1,210 @@
+"""A folder as a store. Owns exclusive creation and durability on a local file system.
+
+fsspec's local `mode="create"` lets several racers win and its `xb` shows half-written files, so
+this store calls the operating system itself: write aside, fsync, link, fsync the folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+
+from typing_extensions import override
+
+from lakestore.clock import NewToken, new_token
+from lakestore.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    StorageError,
+    UnknownOutcomeError,
+    UnsupportedStoreError,
+)
+from lakestore.storage.store import ObjectStore, StoredObject, check_body, check_range
+
+_ASIDE = ".tmp"
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_CANNOT_LINK = (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK)
+_FOLDERS_REMEMBERED = 16_384
+
+
+class LocalStore(ObjectStore):
+    """Objects as files below a folder, which is made when the first object is.
+
+    Folders are never removed and half-written files live in `.tmp/`, which no listing shows.
+    """
+
+    near = True
+
+    def __init__(self, root: str | Path, *, new_token: NewToken = new_token) -> None:
+        self._root = os.path.abspath(root)
+        self._new_token = new_token
+        self.url = Path(self._root).as_posix()
+        # Folders whose own entry this process has made durable, oldest use first.
+        self._durable: OrderedDict[str, None] = OrderedDict()
+
+    @override
+    def put_if_absent(self, key: str, body: bytes) -> None:
+        check_body(key, body)
+        path = self._path(key)
+        try:
+            aside = self._write_aside(body)
+        except OSError as error:
+            raise StorageError(f"could not write. {key=} reason={error}") from error
+        try:
+            self._link(aside, path)
+            self._sync_folder(os.path.dirname(path), key)
+        except FileExistsError:
+            raise AlreadyExistsError(f"the name is taken. {key=}") from None
+        except OSError as error:
+            if error.errno in _CANNOT_LINK:
+                raise UnsupportedStoreError(
+                    "this file system cannot create a file exclusively (no hard links);"
+                    f" use a folder on another one. url={self.url!r} reason={error}"
+                ) from error
+            raise StorageError(f"could not write. {key=} reason={error}") from error
+        finally:
+            os.unlink(aside)
+
+    def _write_aside(self, body: bytes) -> str:
+        folder = os.path.join(self._root, _ASIDE)
+        path = os.path.join(folder, f"{os.getpid()}-{self._new_token()}")
+        try:
+            descriptor = os.open(path, _CREATE, 0o666)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            descriptor = os.open(path, _CREATE, 0o666)
+        try:
+            with open(descriptor, "wb", buffering=0) as file:
+                rest = memoryview(body)
+                while rest:
+                    rest = rest[file.write(rest) :]
+                os.fsync(descriptor)
+        except BaseException:
+            os.unlink(path)
+            raise
+        return path
+
+    def _link(self, aside: str, path: str) -> None:
+        folder = os.path.dirname(path)
+        if folder not in self._durable:
+            self._make_folder(folder)
+        os.link(aside, path)
+
+    def _make_folder(self, folder: str) -> None:
+        """Make the folder and see to it that it survives a crash, whoever made it."""
+        missing = folder
+        while missing not in self._durable and len(missing) > len(self._root):
+            parent = os.path.dirname(missing)
+            os.makedirs(missing, exist_ok=True)
+            _fsync_folder(parent)
+            missing = parent
+        if missing == self._root:
+            os.makedirs(self._root, exist_ok=True)
+            _fsync_folder(os.path.dirname(self._root))
+        self._durable[folder] = None
+        while len(self._durable) > _FOLDERS_REMEMBERED:
+            self._durable.popitem(last=False)
+
+    def _sync_folder(self, folder: str, key: str) -> None:
+        try:
+            _fsync_folder(folder)
+        except OSError as error:
+            raise UnknownOutcomeError(
+                f"written, but the folder could not be made durable. {key=} reason={error}"
+            ) from error
+
+    @override
+    def get(self, key: str) -> bytes:
+        try:
+            with open(self._path(key), "rb", buffering=0) as file:
+                return file.read()
+        except _NOT_THERE:
+            raise NotFoundError(f"no such object. {key=}") from None
+        except OSError as error:
+            raise StorageError(f"could not read. {key=} reason={error}") from error
+
+    @override
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_range(start, length)
+        try:
+            with open(self._path(key), "rb", buffering=0) as file:
+                file.seek(start)
+                return file.read(length)
+        except _NOT_THERE:
+            raise NotFoundError(f"no such object. {key=}") from None
+        except OSError as error:
+            raise StorageError(f"could not read. {key=} reason={error}") from error
+
+    @override
+    def size(self, key: str) -> int:
+        try:
+            return os.stat(self._path(key)).st_size
+        except _NOT_THERE:
+            raise NotFoundError(f"no such object. {key=}") from None
+        except OSError as error:
+            raise StorageError(f"could not read. {key=} reason={error}") from error
+
+    @override
+    def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
+        folder, _, _ = prefix.rpartition("/")
+        try:
+            yield from self._walk(folder + "/" if folder else "", prefix, after)
+        except OSError as error:
+            raise StorageError(f"could not list. {prefix=} reason={error}") from error
+
+    def _walk(self, folder: str, prefix: str, after: str) -> Iterator[StoredObject]:
+        try:
+            with os.scandir(self._path(folder)) as found:
+                entries = [(_listed_name(entry), entry) for entry in found]
+        except _NOT_THERE:
+            return
+        for name, entry in sorted(entries, key=lambda pair: pair[0]):
+            key = folder + name
+            if not (key.startswith(prefix) or prefix.startswith(key)) or key == _ASIDE + "/":
+                continue
+            if name.endswith("/"):
+                # Keys below sort right after the folder's own name, so one comparison skips it.
+                if key >= after or after.startswith(key):
+                    yield from self._walk(key, prefix, after)
+            elif key > after and key.startswith(prefix):
+                stored = _stored(key, entry)
+                if stored is not None:
+                    yield stored
+
+    @override
+    def delete(self, key: str) -> None:
+        try:
+            os.unlink(self._path(key))
+        except _NOT_THERE:
+            return
+        except OSError as error:
+            raise StorageError(f"could not delete. {key=} reason={error}") from error
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}"
+
+
+def _listed_name(entry: os.DirEntry[str]) -> str:
+    return entry.name + "/" if entry.is_dir(follow_symlinks=True) else entry.name
+
+
+def _stored(key: str, entry: os.DirEntry[str]) -> StoredObject | None:
+    try:
+        stat = entry.stat()
+    except FileNotFoundError:  # deleted since the folder was read
+        return None
+    return StoredObject(key, stat.st_size, stat.st_mtime)
+
+
+def _fsync_folder(folder: str) -> None:
+    if os.name == "nt":  # Windows cannot open a folder; NTFS journals the entry itself
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,55 @@
+"""Which store a URL means. Owns the list of protocols; the only place that refuses one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lakestore.errors import InputError, UnsupportedStoreError
+from lakestore.storage.local import LocalStore
+from lakestore.storage.memory import MemoryStore
+from lakestore.storage.store import ObjectStore
+
+SUPPORTED = ("file", "memory")
+"""Protocols for which an exclusive creation is known."""
+
+
+def open_store(
+    url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> ObjectStore:
+    """Return the store that `url` names.
+
+    `url` is a path, relative or not, taken as it stands whatever characters are in it, or
+    `file://<path>` or `memory://<name>`, in which nothing is percent-decoded, as in fsspec.
+
+    Raises:
+        InputError: the URL is empty or names a file, or an option is not known.
+        UnsupportedStoreError: no exclusive creation is known for the protocol.
+    """
+    text = os.fspath(url)
+    if not text or "\x00" in text:
+        raise InputError(f"a lake's URL is a non-empty text. {url=}")
+    protocol, separator, rest = text.partition("://")
+    if not separator:
+        protocol, rest = "file", text
+    if protocol not in SUPPORTED:
+        raise UnsupportedStoreError(
+            f"no exclusive creation is known for {protocol}://, so it cannot hold a lake;"
+            f" use one of {', '.join(name + '://' for name in SUPPORTED)} or a path"
+        )
+    if storage_options:
+        raise InputError(
+            f"{protocol}:// takes no storage options. unknown={sorted(storage_options)}"
+        )
+    if not rest:
+        raise InputError(f"the URL names no place after {protocol}://")
+    return MemoryStore.named(rest.rstrip("/")) if protocol == "memory" else _folder(rest)
+
+
+def _folder(path: str) -> LocalStore:
+    root = Path(os.path.expanduser(path))
+    if root.exists() and not root.is_dir():
+        raise InputError(f"a lake lives in a folder, and this is a file. path={str(root)!r}")
+    return LocalStore(root)

@@ -1,0 +1,102 @@
+"""Stores around a store: counting what is asked of it, and refusing to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from typing_extensions import override
+
+from lakestore.errors import ReadOnlyError
+from lakestore.storage.metrics import Metrics
+from lakestore.storage.store import ObjectStore, StoredObject
+
+
+class _Wrapper(ObjectStore):
+    """Passes everything on."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        self._inner = inner
+        self.url = inner.url
+        self.near = inner.near
+
+    @override
+    def put_if_absent(self, key: str, body: bytes) -> None:
+        self._inner.put_if_absent(key, body)
+
+    @override
+    def get(self, key: str) -> bytes:
+        return self._inner.get(key)
+
+    @override
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._inner.get_range(key, start, length)
+
+    @override
+    def size(self, key: str) -> int:
+        return self._inner.size(key)
+
+    @override
+    def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
+        return self._inner.list(prefix, after)
+
+    @override
+    def delete(self, key: str) -> None:
+        self._inner.delete(key)
+
+    @override
+    def close(self) -> None:
+        self._inner.close()
+
+
+class CountingStore(_Wrapper):
+    """Counts each request in `metrics`, whether it succeeds or not."""
+
+    def __init__(self, inner: ObjectStore, metrics: Metrics) -> None:
+        super().__init__(inner)
+        self._metrics = metrics
+
+    @override
+    def put_if_absent(self, key: str, body: bytes) -> None:
+        self._metrics.request("PUT", written=len(body))
+        super().put_if_absent(key, body)
+
+    @override
+    def get(self, key: str) -> bytes:
+        self._metrics.request("GET")
+        body = super().get(key)
+        self._metrics.received(len(body))
+        return body
+
+    @override
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        self._metrics.request("GET")
+        body = super().get_range(key, start, length)
+        self._metrics.received(len(body))
+        return body
+
+    @override
+    def size(self, key: str) -> int:
+        self._metrics.request("HEAD")
+        return super().size(key)
+
+    @override
+    def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
+        self._metrics.request("LIST")
+        return super().list(prefix, after)
+
+    @override
+    def delete(self, key: str) -> None:
+        self._metrics.request("DELETE")
+        super().delete(key)
+
+
+class ReadOnlyStore(_Wrapper):
+    """Refuses every write before it reaches the store."""
+
+    @override
+    def put_if_absent(self, key: str, body: bytes) -> None:
+        raise ReadOnlyError(f"the lake was opened with read_only=True. url={self.url!r}")
+
+    @override
+    def delete(self, key: str) -> None:
+        raise ReadOnlyError(f"the lake was opened with read_only=True. url={self.url!r}")
