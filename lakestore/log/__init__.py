@@ -1,0 +1,1 @@
+"""The order of things: keys, stamps, logs, entries; never what rows mean."""

@@ -1,0 +1,168 @@
+"""Logs: dense sequences of commits, each created exclusively under the next version.
+
+Owns how a commit is created and how a log's names are read. What rows mean, and when a commit must
+be confirmed by loading, is decided above.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from threading import Lock
+
+from lakestore.clock import Clock
+from lakestore.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from lakestore.log.keys import commit_key, is_log_folder, parse_log_name
+from lakestore.storage import Metrics, ObjectStore
+
+logger = logging.getLogger(__name__)
+
+_MARKER = re.compile(r"(\d+):([0-9a-f]+)")
+_MARKERS_REMEMBERED = 65_536
+_ATTEMPTS = 4
+_FIRST_PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The last commit that a caller knows, and when that was last confirmed."""
+
+    version: int
+    """0 before the first commit."""
+    token: str
+    """The commit's random token, empty before the first."""
+    seen: float | None
+    """`Clock.elapsed` when it was known to be the last; None when that cannot be told."""
+
+
+class Confirmations:
+    """When each marker that was handed out was last confirmed, by this process's clock.
+
+    A marker travels as a text, `<version>:<token>`, that is the same for everyone who holds it.
+    What is not remembered here, having come from elsewhere or long ago, counts as old.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._seen: OrderedDict[str, float] = OrderedDict()
+
+    def text(self, marker: Marker) -> str:
+        """Return `marker` as a text, and remember when it was confirmed."""
+        if marker.seen is not None:
+            with self._lock:
+                self._seen[marker.token] = max(marker.seen, self._seen.get(marker.token, 0.0))
+                self._seen.move_to_end(marker.token)
+                if len(self._seen) > _MARKERS_REMEMBERED:
+                    self._seen.popitem(last=False)
+        return f"{marker.version}:{marker.token}"
+
+    def parse(self, text: str) -> Marker | None:
+        """Return the marker that `text` holds, None when it is not one of ours."""
+        match = _MARKER.fullmatch(text)
+        if match is None:
+            return None
+        return Marker(int(match[1]), match[2], self._seen.get(match[2]))
+
+
+@dataclass(slots=True)
+class LogFiles:
+    """The versions that a listing of one log shows, ascending."""
+
+    commits: list[int] = field(default_factory=list)
+    rollups: list[int] = field(default_factory=list)
+
+    @property
+    def newest_rollup(self) -> int | None:
+        """The newest rollup that counts: one whose commit is still there."""
+        there = set(self.commits)
+        return next((version for version in reversed(self.rollups) if version in there), None)
+
+    def above(self, version: int) -> tuple[list[int], bool]:
+        """Return the versions that follow `version` without a gap, and whether one comes after."""
+        later = [commit for commit in self.commits if commit > version]
+        dense = [v for offset, v in enumerate(later, start=1) if v == version + offset]
+        return dense, len(dense) < len(later)
+
+
+def list_logs(store: ObjectStore, prefix: str) -> Iterator[tuple[str, LogFiles]]:
+    """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing."""
+    current, files = "", LogFiles()
+    for stored in store.list(prefix):
+        folder, _, name = stored.key.rpartition("/")
+        parsed = parse_log_name(name)
+        if parsed is None or not is_log_folder(folder + "/"):
+            continue
+        if folder + "/" != current:
+            if current:
+                yield current, files
+            current, files = folder + "/", LogFiles()
+        version, is_rollup = parsed
+        (files.rollups if is_rollup else files.commits).append(version)
+    if current:
+        yield current, files
+
+
+def list_log(store: ObjectStore, log: str) -> LogFiles:
+    """Return the files of the log with prefix `log`, none when there is no such log."""
+    return next((files for found, files in list_logs(store, log) if found == log), LogFiles())
+
+
+def put_commit(
+    store: ObjectStore,
+    key: str,
+    body: bytes,
+    *,
+    is_ours: Callable[[bytes], bool],
+    clock: Clock,
+    metrics: Metrics,
+) -> bytes | None:
+    """Create the commit `key`; return None when it stands, else the other writer's bytes under it.
+
+    A refusal is believed only after reading the object back: clients resend, and collide with
+    themselves. When the outcome is not known and nothing is there, the same bytes are sent again
+    under the same key, with a growing pause.
+
+    Raises:
+        UnknownOutcomeError: the commit may have landed, or may still.
+        StorageError: it did not land.
+    """
+    pause = _FIRST_PAUSE_SECONDS
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            metrics.add("retries")
+            clock.sleep(pause)
+            pause *= 4
+        try:
+            store.put_if_absent(key, body)
+            return None
+        except AlreadyExistsError:
+            pass
+        except UnknownOutcomeError:
+            logger.warning("outcome of a commit is not known, reading it back. key=%r", key)
+        try:
+            there = store.get(key)
+        except NotFoundError:
+            continue
+        except StorageError as error:
+            raise UnknownOutcomeError(f"could not read the commit back. {key=}") from error
+        if is_ours(there):
+            return None
+        metrics.add("conflicts")
+        return there
+    raise UnknownOutcomeError(f"the commit may have landed, or may still. {key=}")
+
+
+def probe(store: ObjectStore, log: str, version: int) -> bytes | None:
+    """Return the bytes of the commit of that version, None when it is not there."""
+    try:
+        return store.get(commit_key(log, version))
+    except NotFoundError:
+        return None

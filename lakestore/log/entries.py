@@ -1,0 +1,50 @@
+"""Entries: immutable objects with unique, time-ordered names, whose fold is the same in any order.
+
+Owns their names and how they are created and listed; the fold is decided above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lakestore.errors import AlreadyExistsError
+from lakestore.log.keys import entry_key, parse_entry_name
+from lakestore.storage import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry as a listing shows it."""
+
+    key: str
+    stamp: str
+    is_fold: bool
+    """Whether it holds what a writer folded out of many entries, each row with its own stamp."""
+    modified: float
+    """When it was created, in seconds since 1970 UTC, by the clock of the store."""
+
+
+def list_entries(store: ObjectStore, prefix: str) -> Iterator[tuple[str, Entry]]:
+    """Yield (prefix of the scope, entry) for every entry under `prefix`, by one listing."""
+    for stored in store.list(prefix):
+        folder, _, name = stored.key.rpartition("/")
+        parsed = parse_entry_name(name)
+        if parsed is not None:
+            yield folder + "/", Entry(stored.key, parsed[0], parsed[1], stored.modified)
+
+
+def put_entry(store: ObjectStore, entries: str, stamp: str, body: bytes, *, fold: bool) -> str:
+    """Create the entry with that stamp in the scope with prefix `entries`; return its key.
+
+    A stamp is never used for other content, so an entry that already stands is this one.
+
+    Raises:
+        UnknownOutcomeError: it may be there; putting it again is safe.
+        StorageError: it is not there.
+    """
+    key = entry_key(entries, stamp, fold=fold)
+    with suppress(AlreadyExistsError):
+        store.put_if_absent(key, body)
+    return key
