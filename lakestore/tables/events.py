@@ -1,0 +1,154 @@
+"""The `events` table: what was committed to sessions. Arrow and Parquet; no I/O, no ADK.
+
+A row is what is stored; the thin columns, worth querying without opening the JSON, are a pure
+function of it (`lakestore.tables.thin`). Commits leave the thin columns out, since encoding them
+costs more than the rest of a commit; rollups carry them; no reader can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from lakestore.errors import FormatError
+from lakestore.tables.parquet import TypedFile, open_parquet, read_groups, write_large, write_small
+from lakestore.tables.thin import THIN_FIELDS, thin_columns
+
+Kind = Literal["create", "event", "delete", "checkpoint"]
+
+_UTC = pa.timestamp("us", tz="UTC")
+
+COMMIT_SCHEMA = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("ordinal", pa.int32(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("app_name", pa.string(), nullable=False),
+        pa.field("user_id", pa.string(), nullable=False),
+        pa.field("session_id", pa.string(), nullable=False),
+        pa.field("committed_at", _UTC, nullable=False),
+        pa.field("token", pa.string(), nullable=False),
+        pa.field("previous", pa.string(), nullable=False),
+        pa.field("stamp", pa.string()),
+        pa.field("state_delta", pa.string()),
+        pa.field("event_json", pa.string()),
+    ]
+)
+"""What a commit holds: rows of one version, ascending ordinal."""
+
+SCHEMA = pa.schema([*COMMIT_SCHEMA, *THIN_FIELDS])
+"""What every reader sees: `COMMIT_SCHEMA` and the thin columns."""
+
+ROW_GROUP_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One stored row; texts are JSON where the name says so."""
+
+    version: int
+    """The commit's number in its session's log, from 1."""
+    ordinal: int
+    """The row's place in its commit, from 0."""
+    kind: Kind
+    """`create`: a session begins; `event`; `delete`: it ends; `checkpoint`: what the rows before
+    it, in a rollup, fold to."""
+    app_name: str
+    user_id: str
+    session_id: str
+    committed_at: int
+    """The writer's clock in microseconds since 1970 UTC: informative, never orders."""
+    token: str
+    """The commit's random token."""
+    previous: str
+    """The token of the commit that the writer saw as the last, empty before the first."""
+    stamp: str | None = None
+    """Orders the commit's shared state; null when it touches none."""
+    state_delta: str | None = None
+    """JSON object of the state keys that the row sets, null when none: `app:` and `user:` keys
+    with their prefix. A `create` row has the initial state, a `checkpoint` row the folded one."""
+    event_json: str | None = None
+    """The whole ADK event; null when the kind is not `event`."""
+
+
+_RESERVED = ("payloads",)
+_NAMES = tuple(field.name for field in fields(EventRow))
+
+
+def to_table(rows: Sequence[EventRow]) -> pa.Table:
+    """Return `rows` as a table in `SCHEMA`, in the order given."""
+    table = _stored_columns(rows)
+    for field, values in zip(THIN_FIELDS, thin_columns(rows), strict=True):
+        table = table.append_column(field, pa.array(values, field.type))
+    return table
+
+
+def from_table(table: pa.Table) -> list[EventRow]:
+    """Return the rows of a table that has at least the columns of `COMMIT_SCHEMA`, in its order."""
+    columns = [
+        table[name].cast(pa.int64()) if name == "committed_at" else table[name] for name in _NAMES
+    ]
+    return [EventRow(*values) for values in zip(*(c.to_pylist() for c in columns), strict=True)]
+
+
+def _stored_columns(rows: Sequence[EventRow]) -> pa.Table:
+    return pa.Table.from_arrays(
+        [
+            pa.array([getattr(row, field.name) for row in rows], field.type)
+            for field in COMMIT_SCHEMA
+        ],
+        schema=COMMIT_SCHEMA,
+    )
+
+
+def encode_commit(rows: Sequence[EventRow]) -> bytes:
+    """Return a commit: Parquet in `COMMIT_SCHEMA`, rows in the order given."""
+    return write_small(_stored_columns(rows))
+
+
+def encode_rollup(rows: Sequence[EventRow]) -> bytes:
+    """Return a rollup: Parquet in `SCHEMA`, zstd, row groups of `ROW_GROUP_ROWS` rows."""
+    return write_large(to_table(rows), ROW_GROUP_ROWS)
+
+
+def decode(body: bytes) -> list[EventRow]:
+    """Return the rows of a commit or a whole rollup, in their order.
+
+    Raises:
+        FormatError: the bytes are not Parquet with at least `COMMIT_SCHEMA`, or hold no row, or a
+            newer version wrote them.
+    """
+    return _known(read_groups(_open(body)))
+
+
+def count_groups(body: bytes) -> int:
+    """Return how many row groups a rollup has.
+
+    Raises:
+        FormatError: as `decode`.
+    """
+    return int(_open(body).num_row_groups)
+
+
+def decode_group(body: bytes, group: int) -> list[EventRow]:
+    """Return the rows of one row group of a rollup, counted from 0, in their order.
+
+    Raises:
+        FormatError: as `decode`.
+    """
+    return _known(read_groups(_open(body), [group]))
+
+
+def _open(body: bytes) -> TypedFile:
+    return open_parquet(body, COMMIT_SCHEMA, refused=_RESERVED)
+
+
+def _known(table: pa.Table) -> list[EventRow]:
+    rows = from_table(table)
+    unknown = {row.kind for row in rows}.difference(get_args(Kind))
+    if unknown:
+        raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
+    return rows

@@ -1,0 +1,112 @@
+"""The `state` table: shared state as entries, one row a key. Arrow and Parquet; no I/O, no ADK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+
+from lakestore.tables.parquet import open_parquet, read_groups, write_small
+
+APP_PREFIX = "app:"
+"""Marks keys of a delta that belong to the app, as in ADK's `State.APP_PREFIX`."""
+USER_PREFIX = "user:"
+"""Marks keys of a delta that belong to the user, as in ADK's `State.USER_PREFIX`."""
+TEMP_PREFIX = "temp:"
+"""Marks keys of a delta that are never stored, as in ADK's `State.TEMP_PREFIX`."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("app_name", pa.string(), nullable=False),
+        pa.field("user_id", pa.string()),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("value", pa.string(), nullable=False),
+        pa.field("stamp", pa.string(), nullable=False),
+        pa.field("session_id", pa.string(), nullable=False),
+        pa.field("source_user_id", pa.string(), nullable=False),
+        pa.field("version", pa.int64(), nullable=False),
+    ]
+)
+"""What an entry holds: any order; of two rows of one key the later stamp counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """One shared key as one commit set it."""
+
+    app_name: str
+    user_id: str | None
+    """Null for the app's own state."""
+    key: str
+    """Without its prefix."""
+    value: str
+    """JSON."""
+    stamp: str
+    """Orders writes to the key; texts compare."""
+    session_id: str
+    """The session whose commit set it."""
+    source_user_id: str
+    """The user of that session; the same as `user_id` in a user's own state."""
+    version: int
+    """The version of that commit."""
+
+
+_NAMES = tuple(field.name for field in fields(StateRow))
+
+
+def to_table(rows: Sequence[StateRow]) -> pa.Table:
+    """Return `rows` as a table in `SCHEMA`, in the order given."""
+    return pa.Table.from_arrays(
+        [pa.array([getattr(row, field.name) for row in rows], field.type) for field in SCHEMA],
+        schema=SCHEMA,
+    )
+
+
+def from_table(table: pa.Table) -> list[StateRow]:
+    """Return the rows of a table in `SCHEMA`, in its order."""
+    columns = (table[name].to_pylist() for name in _NAMES)
+    return [StateRow(*values) for values in zip(*columns, strict=True)]
+
+
+def encode(rows: Sequence[StateRow]) -> bytes:
+    """Return an entry: Parquet in `SCHEMA`."""
+    return write_small(to_table(rows))
+
+
+def decode(body: bytes) -> list[StateRow]:
+    """Return the rows of an entry.
+
+    Raises:
+        FormatError: the bytes are not Parquet in `SCHEMA`, or hold no row.
+    """
+    return from_table(read_groups(open_parquet(body, SCHEMA)))
+
+
+def latest(rows: Iterable[StateRow]) -> dict[str, StateRow]:
+    """Return for each key the row with the latest stamp, whatever the order of `rows`."""
+    fold: dict[str, StateRow] = {}
+    for row in rows:
+        known = fold.get(row.key)
+        if known is None or known.stamp < row.stamp:
+            fold[row.key] = row
+    return fold
+
+
+def split_scopes(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return the session's, the user's and the app's part of a delta, prefixes removed.
+
+    Keys with `temp:` belong to none, as in ADK's `_session_util.extract_state_delta`.
+    """
+    session: dict[str, Any] = {}
+    user: dict[str, Any] = {}
+    app: dict[str, Any] = {}
+    for key, value in delta.items():
+        if key.startswith(APP_PREFIX):
+            app[key.removeprefix(APP_PREFIX)] = value
+        elif key.startswith(USER_PREFIX):
+            user[key.removeprefix(USER_PREFIX)] = value
+        elif not key.startswith(TEMP_PREFIX):
+            session[key] = value
+    return session, user, app

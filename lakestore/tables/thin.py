@@ -1,0 +1,133 @@
+"""The thin columns of `events`: pure functions of the stored JSON, worth querying without it.
+
+Owns which there are and how each follows from the event as ADK 2.13 writes it. A later version may
+add some without rewriting history.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+THIN_FIELDS = [
+    pa.field("event_id", pa.string()),
+    pa.field("invocation_id", pa.string()),
+    pa.field("author", pa.string()),
+    pa.field("branch", pa.string()),
+    pa.field("event_time", pa.timestamp("us", tz="UTC")),
+    pa.field("text", pa.string()),
+    pa.field("model_version", pa.string()),
+    pa.field("finish_reason", pa.string()),
+    pa.field("error_code", pa.string()),
+    pa.field("error_message", pa.string()),
+    pa.field("prompt_tokens", pa.int64()),
+    pa.field("output_tokens", pa.int64()),
+    pa.field("thought_tokens", pa.int64()),
+    pa.field("cached_tokens", pa.int64()),
+    pa.field("total_tokens", pa.int64()),
+    pa.field("tool_names", pa.list_(pa.string())),
+    pa.field("is_final_response", pa.bool_()),
+    pa.field("is_compaction", pa.bool_()),
+    pa.field("is_rewind", pa.bool_()),
+]
+"""Names and types, in the order of `SCHEMA`."""
+
+_LAST_MICROSECOND = 253_402_300_799_999_999  # 9999-12-31: what pandas, Python and DuckDB all hold
+_FIRST_MICROSECOND = -62_135_596_800_000_000
+
+
+class HasJson(Protocol):
+    """What a thin column follows from."""
+
+    @property
+    def event_json(self) -> str | None:
+        """The whole event, null for other kinds."""
+
+
+def thin_columns(rows: Sequence[HasJson]) -> list[list[Any]]:
+    """Return one list of values a thin column, in the order of `THIN_FIELDS` and `rows`."""
+    values = [_NO_EVENT if row.event_json is None else thin(row.event_json) for row in rows]
+    return [list(column) for column in zip(*values, strict=True)] or [[] for _ in THIN_FIELDS]
+
+
+_NO_EVENT: tuple[Any, ...] = (None,) * len(THIN_FIELDS)
+
+
+def thin(event_json: str) -> tuple[Any, ...]:
+    """Return the thin values of one event, in the order of `THIN_FIELDS`.
+
+    A field of an unexpected type counts as missing: newer versions of ADK may change it.
+    """
+    event = _object(json.loads(event_json))
+    parts = [_object(part) for part in _list(_object(event.get("content")).get("parts"))]
+    usage = _object(event.get("usage_metadata"))
+    actions = _object(event.get("actions"))
+    return (
+        _text(event.get("id")),
+        _text(event.get("invocation_id")),
+        _text(event.get("author")),
+        _text(event.get("branch")),
+        microseconds(event.get("timestamp")),
+        content_text(parts),
+        _text(event.get("model_version")),
+        _text(event.get("finish_reason")),
+        _text(event.get("error_code")),
+        _text(event.get("error_message")),
+        _count(usage.get("prompt_token_count")),
+        _count(usage.get("candidates_token_count")),
+        _count(usage.get("thoughts_token_count")),
+        _count(usage.get("cached_content_token_count")),
+        _count(usage.get("total_token_count")),
+        [name for p in parts if (name := _text(_object(p.get("function_call")).get("name")))],
+        is_final_response(event, parts),
+        actions.get("compaction") is not None,
+        actions.get("rewind_before_invocation_id") is not None,
+    )
+
+
+def content_text(parts: Sequence[dict[str, Any]]) -> str | None:
+    """Return the text parts that are not thoughts, joined by newlines; None when there are none."""
+    texts = [t for p in parts if (t := _text(p.get("text"))) is not None and not p.get("thought")]
+    return "\n".join(texts) if texts else None
+
+
+def is_final_response(event: dict[str, Any], parts: Sequence[dict[str, Any]]) -> bool:
+    """Tell whether the event ends a turn, by the rule of ADK's `Event.is_final_response`."""
+    if _object(event.get("actions")).get("skip_summarization") or event.get(
+        "long_running_tool_ids"
+    ):
+        return True
+    calls = any(part.get("function_call") is not None for part in parts)
+    if event.get("error_code") and not event.get("partial") and not calls:
+        return True
+    responses = any(part.get("function_response") is not None for part in parts)
+    trailing = bool(parts) and parts[-1].get("code_execution_result") is not None
+    return not (calls or responses or event.get("partial") or trailing)
+
+
+def microseconds(timestamp: object) -> int | None:
+    """Return seconds since 1970 UTC as whole microseconds, None outside the years 1 to 9999."""
+    if not isinstance(timestamp, int | float) or not math.isfinite(timestamp):
+        return None
+    micros = round(timestamp * 1_000_000)
+    return micros if _FIRST_MICROSECOND <= micros <= _LAST_MICROSECOND else None
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
