@@ -1,0 +1,1 @@
+"""What sessions and shared state are, folded from logs and entries; no ADK, no SQL."""

@@ -1,0 +1,118 @@
+"""From what a caller wants to commit to rows. Owns tokens, stamps and when two events are equal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakestore.history.environment import Environment
+from lakestore.log.commits import Marker
+from lakestore.log.keys import Scope, SessionKey
+from lakestore.log.stamps import Stamper
+from lakestore.tables.events import EventRow, Kind
+from lakestore.tables.state import split_scopes
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event that is to be appended."""
+
+    event_id: str
+    event_json: str
+    """The whole event, without `temp:` keys."""
+    delta: dict[str, Any]
+    """What it sets in the state, of JSON types, prefixes kept."""
+
+    def stands_in(self, row: EventRow) -> bool:
+        """Tell whether `row` holds this very event: the same id and the same content."""
+        if row.event_json is None or event_id(row) != self.event_id:
+            return False
+        return row.event_json == self.event_json or (
+            json.loads(row.event_json) == json.loads(self.event_json)
+        )
+
+
+def event_id(row: EventRow) -> str | None:
+    """Return the id of the event in `row`, None when it holds none."""
+    found = json.loads(row.event_json).get("id") if row.event_json else None
+    return found if isinstance(found, str) else None
+
+
+def to_json(value: object) -> str:
+    """Return JSON without blanks; texts stay readable."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+class RowMaker:
+    """Makes the rows of commits, each with a token and, if it needs one, a stamp of its own."""
+
+    def __init__(self, environment: Environment, stamper: Stamper) -> None:
+        self._env = environment
+        self._stamper = stamper
+
+    def create(self, key: SessionKey, marker: Marker, delta: dict[str, Any]) -> list[EventRow]:
+        """Return the commit that begins a session with the initial state `delta`."""
+        return [self._row(key, marker, "create", self._stamp(key, [delta]), delta)]
+
+    def delete(self, key: SessionKey, marker: Marker) -> list[EventRow]:
+        """Return the commit that ends a session."""
+        return [self._row(key, marker, "delete", None, {})]
+
+    def events(self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]) -> list[EventRow]:
+        """Return the commit that appends `drafts`, in that order."""
+        stamp = self._stamp(key, [draft.delta for draft in drafts])
+        first = self._row(key, marker, "event", stamp, drafts[0].delta, drafts[0].event_json)
+        rest = [
+            EventRow(
+                first.version,
+                ordinal,
+                first.kind,
+                first.app_name,
+                first.user_id,
+                first.session_id,
+                first.committed_at,
+                first.token,
+                first.previous,
+                stamp,
+                to_json(draft.delta) if draft.delta else None,
+                draft.event_json,
+            )
+            for ordinal, draft in enumerate(drafts[1:], start=1)
+        ]
+        return [first, *rest]
+
+    def _row(
+        self,
+        key: SessionKey,
+        marker: Marker,
+        kind: Kind,
+        stamp: str | None,
+        delta: dict[str, Any],
+        event_json: str | None = None,
+    ) -> EventRow:
+        return EventRow(
+            version=marker.version + 1,
+            ordinal=0,
+            kind=kind,
+            app_name=key.app_name,
+            user_id=key.user_id,
+            session_id=key.session_id,
+            committed_at=int(self._env.clock.wall() * 1_000_000),
+            token=self._env.new_token(),
+            previous=marker.token,
+            stamp=stamp,
+            state_delta=to_json(delta) if delta else None,
+            event_json=event_json,
+        )
+
+    def _stamp(self, key: SessionKey, deltas: Sequence[dict[str, Any]]) -> str | None:
+        """Return a stamp for a commit that touches shared state, None for one that does not."""
+        parts = [split_scopes(delta) for delta in deltas if delta]
+        scopes = []
+        if any(user for _, user, _ in parts):
+            scopes.append(Scope(key.app_name, key.user_id))
+        if any(app for _, _, app in parts):
+            scopes.append(Scope(key.app_name, None))
+        return self._stamper.stamp(scopes) if scopes else None

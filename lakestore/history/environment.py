@@ -1,0 +1,35 @@
+"""What all of `history` works with: the store, time, randomness, threads, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakestore.clock import Clock, NewToken
+from lakestore.log.marker import Limits
+from lakestore.storage import Metrics, ObjectStore, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Passed to everything that reads or writes history, so that tests decide each part."""
+
+    store: ObjectStore
+    clock: Clock
+    new_token: NewToken
+    limits: Limits
+    metrics: Metrics
+    pool: Pool
+    """Runs requests side by side."""
+    upkeep: Callable[[Callable[[], None]], None]
+    """Runs, soon and in some thread, work that nobody waits for (rollups, folds, their sweeps)."""
+    writable: bool
+    """False in a lake opened with read_only=True."""
+    rollups: bool
+    """Whether this process writes rollups of long logs and folds of many entries."""
+    cache_bytes: int
+    """Bytes that each of the two caches, of sessions and of shared state, may hold."""
+
+    def is_young(self, seen: float | None) -> bool:
+        """Tell whether what was confirmed at `seen` may still be decided on."""
+        return seen is not None and self.clock.elapsed() - seen <= self.limits.view_age

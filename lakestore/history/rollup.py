@@ -1,0 +1,77 @@
+"""One rollup as it was read: all rows of a log up to a version, and what they fold to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lakestore.errors import FormatError
+from lakestore.tables import events
+from lakestore.tables.events import EventRow
+
+
+class Rollup:
+    """Decodes only what is asked for; immutable, safe to share between threads."""
+
+    def __init__(self, body: bytes) -> None:
+        """Take the bytes of a rollup.
+
+        Raises:
+            FormatError: the bytes are not one.
+        """
+        self._body = body
+        self._groups = events.count_groups(body)
+        self._last_group = self._read(self._groups - 1)
+        checkpoint = self._last_group[-1]
+        if checkpoint.kind != "checkpoint":
+            raise FormatError("a rollup ends with a checkpoint row")
+        self.checkpoint = checkpoint
+        self.state: dict[str, Any] = json.loads(checkpoint.state_delta or "{}")
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it holds."""
+        decoded = sum(len(row.event_json or "") + 200 for row in self._last_group)
+        return len(self._body) + decoded
+
+    def rows(self) -> list[EventRow]:
+        """Return all rows but the checkpoint: the `create` row, then events in commit order."""
+        return events.decode(self._body)[:-1]
+
+    def last_events(self, count: int) -> list[EventRow]:
+        """Return the last `count` event rows, in commit order; fewer when there are fewer."""
+        found, group = self._last_group, self._groups - 1
+        while sum(row.kind == "event" for row in found) < count and group > 0:
+            group -= 1
+            found = [*self._read(group), *found]
+        chosen = [row for row in found if row.kind == "event"]
+        return chosen[max(0, len(chosen) - count) :]
+
+    def _read(self, group: int) -> list[EventRow]:
+        return events.decode_group(self._body, group)
+
+
+def encode(rows: Sequence[EventRow], state: dict[str, Any], now: int) -> bytes:
+    """Return the rollup of `rows`: the `create` row, then events in commit order.
+
+    Args:
+        rows: What the log holds of the session's present life.
+        state: What they fold to, session keys only.
+        now: The writer's clock in microseconds since 1970 UTC.
+    """
+    last = rows[-1]
+    checkpoint = EventRow(
+        version=last.version,
+        ordinal=last.ordinal + 1,
+        kind="checkpoint",
+        app_name=last.app_name,
+        user_id=last.user_id,
+        session_id=last.session_id,
+        committed_at=now,
+        token=last.token,
+        previous=last.previous,
+        stamp=max((row.stamp for row in rows if row.stamp), default=None),
+        state_delta=json.dumps(state, ensure_ascii=False, separators=(",", ":")),
+    )
+    return events.encode_rollup([*rows, checkpoint])

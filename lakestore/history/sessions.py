@@ -1,0 +1,316 @@
+"""Sessions: create, read, append, delete. Owns what a refusal means and when a view is confirmed.
+
+Nothing is read to append: the version after the last one the caller knows is created exclusively.
+What was read long ago is confirmed before it is decided on, and a commit that took long is
+confirmed after it, by a load that must contain it: what a stalled process takes for a free name may
+be one that was swept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lakestore.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    FormatError,
+    LakeError,
+    NotFoundError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from lakestore.history.cache import ByteCache
+from lakestore.history.drafts import Draft, RowMaker, event_id
+from lakestore.history.environment import Environment
+from lakestore.history.loading import Loader, check_place
+from lakestore.history.shared import ScopeFold, SharedState
+from lakestore.history.upkeep import roll_up, rollup_is_due
+from lakestore.history.view import SessionView
+from lakestore.log.commits import Confirmations, Marker, probe, put_commit
+from lakestore.log.keys import Scope, SessionKey, app_logs, commit_key, user_logs
+from lakestore.log.stamps import Stamper
+from lakestore.tables import events
+from lakestore.tables.events import EventRow
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 8
+_LOOK_EVERY = 64
+
+
+class Sessions:
+    """All sessions of a lake; safe to use from many threads."""
+
+    def __init__(self, environment: Environment) -> None:
+        stamper = Stamper(environment.clock, environment.new_token)
+        self._env = environment
+        self._make = RowMaker(environment, stamper)
+        self._cache: ByteCache[str, SessionView] = ByteCache(environment.cache_bytes)
+        self._loader = Loader(environment, self._cache)
+        self.shared = SharedState(environment, stamper)
+        self.confirmations = Confirmations()
+
+    def load(self, key: SessionKey) -> SessionView:
+        """Return the session as it is now, whatever is cached; version 0 when it never was.
+
+        Raises:
+            FormatError: one of its objects is damaged.
+            StorageError: the store failed.
+        """
+        view = self._load(key)
+        self.shared.complete(view.newest, {})
+        return self._keep(view)
+
+    def read(self, key: SessionKey) -> tuple[SessionView, Mapping[Scope, ScopeFold]] | None:
+        """Return a session and the shared state of its user and app, None when there is none.
+
+        Warm: 1 GET and 2 LIST. The log is read first: what it shows of acknowledged commits, the
+        entries that are listed afterwards hold.
+
+        Raises:
+            FormatError: one of its objects is damaged.
+            StorageError: the store failed.
+        """
+        view = self._refresh(key)
+        if not view.alive:
+            return None
+        scopes = (Scope(key.app_name, key.user_id), Scope(key.app_name, None))
+        folds = {scope: self.shared.read(scope) for scope in scopes}
+        folds = self.shared.complete(view.newest, folds)
+        self._keep(view)
+        return view, folds
+
+    def read_all(self, app_name: str, user_id: str | None) -> Iterator[SessionView]:
+        """Yield the living sessions of a user, or of all users of an app, by one listing.
+
+        Damaged ones are passed over with a logged error.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
+        return (view for view in self._loader.load_all(prefix) if view.alive)
+
+    def create(self, key: SessionKey, delta: dict[str, Any], *, generated: bool) -> SessionView:
+        """Begin a session with the initial state `delta` (JSON types, prefixes kept).
+
+        Args:
+            key: Names it.
+            delta: Its initial state.
+            generated: The id was drawn at random, so there is no need to look whether it exists.
+
+        Raises:
+            AlreadyExistsError: a living session has that id.
+            StorageError: it was not created, or (`UnknownOutcomeError`) it may have been.
+        """
+        view = SessionView(key, self._env.clock.elapsed()) if generated else self.load(key)
+        for _ in range(_ATTEMPTS):
+            if view.alive:
+                raise AlreadyExistsError(f"the session exists already. id={key.session_id!r}")
+            rows = self._make.create(key, view.marker, delta)
+            if self._commit(key, view.marker, rows) is None:
+                return self._keep(view.follow(rows))
+            view = self.load(key)
+        raise _contended(key)
+
+    def delete(self, key: SessionKey) -> None:
+        """End a session; nothing happens when there is none.
+
+        Raises:
+            StorageError: it was not deleted, or (`UnknownOutcomeError`) it may have been.
+        """
+        for _ in range(_ATTEMPTS):
+            view = self.load(key)
+            if not view.alive:
+                return
+            rows = self._make.delete(key, view.marker)
+            if self._commit(key, view.marker, rows) is None:
+                self._keep(view.follow(rows))
+                return
+        raise _contended(key)
+
+    def marker_at(self, key: SessionKey, last_event_id: str | None) -> Marker:
+        """Return the marker for a caller that knows only its last event's id (None: no event).
+
+        Raises:
+            ConflictError: the stored last event is another one.
+            NotFoundError: there is no such session.
+            StorageError: the store failed.
+        """
+        view = self.load(key)
+        if not view.alive:
+            raise _missing(key)
+        last = view.events(1)
+        if (event_id(last[0]) if last else None) != last_event_id:
+            raise _stale(key)
+        return view.marker
+
+    def append(self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]) -> Marker:
+        """Append `drafts` after the commit at `marker`, all in one commit; return the new marker.
+
+        Events that stand in the very next commit already, under the same id with the same content,
+        count as this caller's: it is a re-delivery. When this returns, events and shared state are
+        durable: 1 PUT, and 1 more for each shared scope they touch.
+
+        Raises:
+            ConflictError: another writer's commit follows `marker`.
+            NotFoundError: the session was deleted.
+            StorageError: nothing was appended, or (`UnknownOutcomeError`) it may have been.
+        """
+        pending = list(drafts)
+        if not self._env.is_young(marker.seen):
+            marker, pending = self._catch_up(key, marker, pending)
+        while pending:
+            rows = self._make.events(key, marker, pending)
+            started = self._env.clock.elapsed()
+            there = self._commit(key, marker, rows)
+            if there is None:
+                self._extend(key, marker, rows, started)
+                return Marker(rows[0].version, rows[0].token, started)
+            marker, pending = self._absorb(key, marker, there, pending)
+        return marker
+
+    def _load(self, key: SessionKey) -> SessionView:
+        view = self._loader.load(key)
+        self.shared.note_read(key, view.stamps())
+        return view
+
+    def _refresh(self, key: SessionKey) -> SessionView:
+        """Return the session as it is now, from the cached view if there is one."""
+        view = self._cache.get(key.log)
+        if view is None or not self._env.is_young(view.seen):
+            self._env.metrics.add("cache_misses")
+            return self._load(key)
+        self._env.metrics.add("cache_hits")
+        while True:
+            started = self._env.clock.elapsed()
+            body = probe(self._env.store, key.log, view.version + 1)
+            if body is None:
+                # That proves something only while the view is young; later it may be swept.
+                young = self._env.is_young(view.seen)
+                return view.confirmed(started) if young else self._load(key)
+            rows = self._decode(key, view.version + 1, body)
+            self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
+            view = view.follow(rows)
+
+    def _catch_up(
+        self, key: SessionKey, marker: Marker, pending: list[Draft]
+    ) -> tuple[Marker, list[Draft]]:
+        """Confirm an old marker by loading. What stands right after it may be our own."""
+        view = self.load(key)
+        if not view.alive:
+            raise _missing(key)
+        if (view.version, view.token) == (marker.version, marker.token):
+            return view.marker, pending
+        body = probe(self._env.store, key.log, marker.version + 1)
+        rows = self._decode(key, marker.version + 1, body) if body else []
+        if not rows or rows[0].previous != marker.token:
+            raise _stale(key)
+        if not view.holds(rows[0].version, rows[0].token):
+            raise _stale(key)
+        return self._absorb(key, Marker(marker.version, marker.token, view.seen), rows, pending)
+
+    def _absorb(
+        self, key: SessionKey, marker: Marker, rows: list[EventRow], pending: list[Draft]
+    ) -> tuple[Marker, list[Draft]]:
+        """Take the commit `rows`, found right after `marker`, as ours, or say why it is not."""
+        self.shared.complete(rows, {})
+        self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
+        first = rows[0]
+        if first.kind == "delete":
+            raise _missing(key)
+        ours = [next((d for d in pending if d.stands_in(row)), None) for row in rows]
+        if first.kind != "event" or None in ours:
+            raise _stale(key)
+        if not self._env.is_young(marker.seen):
+            self._confirm(key, first)
+        # Reading a commit that exists confirms nothing: the view stays as old as it was.
+        after = Marker(first.version, first.token, marker.seen)
+        self._extend(key, marker, rows, None)
+        return after, [draft for draft in pending if draft not in ours]
+
+    def _commit(
+        self, key: SessionKey, marker: Marker, rows: list[EventRow]
+    ) -> list[EventRow] | None:
+        """Create the next commit, then its entries; return the rows that stand there instead."""
+        first = rows[0]
+        started = self._env.clock.elapsed()
+        taken = put_commit(
+            self._env.store,
+            commit_key(key.log, first.version),
+            events.encode_commit(rows),
+            is_ours=lambda body: events.decode(body)[0].token == first.token,
+            clock=self._env.clock,
+            metrics=self._env.metrics,
+        )
+        if taken is not None:
+            return self._decode(key, first.version, taken)
+        if not self._env.is_young(started if marker.seen is None else min(started, marker.seen)):
+            self._confirm(key, first)
+        self.shared.write(rows)
+        return None
+
+    def _confirm(self, key: SessionKey, commit: EventRow) -> None:
+        """Make sure, by loading, that readers see a commit that took long."""
+        view = self._loader.load(key)
+        if view.version < commit.version or not view.holds(commit.version, commit.token):
+            raise UnknownOutcomeError(
+                "the commit took longer than the view age limit and cannot be found any more:"
+                f" reload the session. id={key.session_id!r} version={commit.version}"
+            )
+
+    def _decode(self, key: SessionKey, version: int, body: bytes) -> list[EventRow]:
+        try:
+            rows = events.decode(body)
+            check_place(key.log, version, rows)
+        except FormatError as error:
+            raise FormatError(f"{error}. key={commit_key(key.log, version)!r}") from error
+        return rows
+
+    def _keep(self, view: SessionView) -> SessionView:
+        if view.version:
+            self._cache.put(view.key.log, view)
+        return view
+
+    def _extend(
+        self, key: SessionKey, marker: Marker, rows: list[EventRow], seen: float | None
+    ) -> None:
+        """Keep the cached view true after a commit of our own, and the log short."""
+        view = self._cache.get(key.log)
+        if view is not None and (view.version, view.token) == (marker.version, marker.token):
+            view = self._keep(view.follow(rows).confirmed(view.seen if seen is None else seen))
+            due = rollup_is_due(view)
+        else:
+            due = rows[0].version % _LOOK_EVERY == 0
+        if due and self._env.rollups:
+            self._env.upkeep(lambda: self.roll_up(key))
+
+    def roll_up(self, key: SessionKey, *, force: bool = False) -> None:
+        """Write a rollup of the session if one is due (or `force`), and sweep below an old one.
+
+        A failure is logged: the next writer does it again.
+        """
+        try:
+            view = self.load(key)
+            grown = view.alive and view.version > view.rolled_version
+            if grown and (force or rollup_is_due(view)):
+                self._keep(roll_up(self._env, view))
+        except LakeError:
+            logger.warning("a rollup was not written. log=%r", key.log, exc_info=True)
+
+
+def _missing(key: SessionKey) -> NotFoundError:
+    return NotFoundError(f"there is no such session. id={key.session_id!r}")
+
+
+def _stale(key: SessionKey) -> ConflictError:
+    return ConflictError(
+        "another writer has appended to this session since it was loaded: reload it, then"
+        f" append. id={key.session_id!r}"
+    )
+
+
+def _contended(key: SessionKey) -> StorageError:
+    return StorageError(f"others keep writing this session. id={key.session_id!r}")

@@ -1,0 +1,278 @@
+"""Shared state: what `app:` and `user:` keys are, folded from entries; and its upkeep.
+
+The commit is the truth; entries make it quick to read. The state of a scope is the fold of its
+entries, per key the latest stamp, so order of arrival, repetition and delay change nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakestore.errors import FormatError, NotFoundError, StorageError
+from lakestore.history.cache import ByteCache
+from lakestore.history.environment import Environment
+from lakestore.log.entries import Entry, list_entries, put_entry
+from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key
+from lakestore.log.stamps import Stamper
+from lakestore.tables import state
+from lakestore.tables.events import EventRow
+from lakestore.tables.state import StateRow, latest, split_scopes
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 8
+_FOLD_ABOVE = 64
+_ROW_OVERHEAD = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeFold:
+    """The state of one scope as a listing of its entries folds to. Never changes."""
+
+    scope: Scope
+    rows: Mapping[str, StateRow] = field(default_factory=dict)
+    """The latest row of each key."""
+    read: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The state keys in each entry that was read, by the entry's key."""
+    seen: float = 0.0
+    """`Clock.elapsed` when the listing began."""
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it holds."""
+        values = sum(len(row.key) + len(row.value) + _ROW_OVERHEAD for row in self.rows.values())
+        return values + sum(len(key) + 200 for key in self.read)
+
+    def values(self) -> dict[str, Any]:
+        """Return the state, keys without prefix; fresh objects at each call."""
+        return {key: json.loads(row.value) for key, row in self.rows.items()}
+
+    def with_entry(self, key: str, rows: Sequence[StateRow]) -> ScopeFold:
+        """Return the fold that has read one more entry."""
+        return ScopeFold(
+            self.scope,
+            latest([*self.rows.values(), *rows]),
+            {**self.read, key: tuple(row.key for row in rows)},
+            self.seen,
+        )
+
+    def lacks(self, key: str, rows: Iterable[StateRow]) -> bool:
+        """Tell whether entry `key`, which would hold `rows`, is neither read nor overtaken."""
+        if key in self.read:
+            return False
+        return any(row.key not in self.rows or self.rows[row.key].stamp < row.stamp for row in rows)
+
+
+class SharedState:
+    """Reads and writes the state of scopes; safe to use from many threads."""
+
+    def __init__(self, environment: Environment, stamper: Stamper) -> None:
+        self._env = environment
+        self._stamper = stamper
+        self._cache: ByteCache[Scope, ScopeFold] = ByteCache(environment.cache_bytes)
+        self._folding: set[Scope] = set()
+
+    def read(self, scope: Scope) -> ScopeFold:
+        """Return the state of `scope` now: one LIST, and a GET for each entry not seen before.
+
+        Raises:
+            StorageError: the store failed, or the entries never held still.
+        """
+        return self._read(scope.entries, [scope])[scope]
+
+    def read_app(self, app_name: str, users: Iterable[str]) -> dict[Scope, ScopeFold]:
+        """Return the state of the app and of each of `users`, by one listing for all of them."""
+        scopes = [Scope(app_name, None), *(Scope(app_name, user) for user in users)]
+        return self._read(app_entries(app_name), scopes)
+
+    def recent(self, scope: Scope, max_age: float) -> ScopeFold:
+        """Return the state of `scope` as it was at most `max_age` seconds ago."""
+        known = self._cache.get(scope)
+        if known is not None and self._env.clock.elapsed() - known.seen <= max_age:
+            return known
+        return self.read(scope)
+
+    def note_read(self, key: SessionKey, stamps: Sequence[str]) -> None:
+        """Note that commits of a session with these stamps were read: later stamps sort after."""
+        if stamps:
+            for scope in (Scope(key.app_name, key.user_id), Scope(key.app_name, None)):
+                self._stamper.see(scope, max(stamps))
+
+    def write(self, rows: Sequence[EventRow]) -> None:
+        """Put the entries of the commit with `rows`; nothing when it touches no shared state.
+
+        Raises:
+            StorageError: some entry may be missing; doing it again is safe.
+        """
+        for scope, entry in shared_rows(rows).items():
+            self._put(scope, entry)
+
+    def complete(
+        self, rows: Sequence[EventRow], folds: Mapping[Scope, ScopeFold]
+    ) -> dict[Scope, ScopeFold]:
+        """Return `folds` with the shared state of the commit with `rows`, putting missing entries.
+
+        Whoever reads a session's last commit calls this before building on it: its writer may have
+        stopped between commit and entries. A read-only lake folds them in memory.
+        """
+        result = dict(folds)
+        for scope, entry in shared_rows(rows).items():
+            fold = result.get(scope) or self._cache.get(scope) or ScopeFold(scope)
+            key = entry_key(scope.entries, entry[0].stamp, fold=False)
+            if not fold.lacks(key, entry):
+                continue
+            if self._env.writable:
+                self._put(scope, entry)
+            if scope in result:
+                result[scope] = fold.with_entry(key, entry)
+        return result
+
+    def _put(self, scope: Scope, rows: list[StateRow]) -> None:
+        store, stamp = self._env.store, rows[0].stamp
+        key = put_entry(store, scope.entries, stamp, state.encode(rows), fold=False)
+        self._stamper.see(scope, stamp)
+        known = self._cache.get(scope)
+        if known is not None:
+            self._cache.put(scope, known.with_entry(key, rows))
+
+    def _read(self, prefix: str, scopes: list[Scope]) -> dict[Scope, ScopeFold]:
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._env.metrics.add("retries")
+            started = self._env.clock.elapsed()
+            listed: dict[str, list[Entry]] = {scope.entries: [] for scope in scopes}
+            for folder, entry in list_entries(self._env.store, prefix):
+                if folder in listed:
+                    listed[folder].append(entry)
+            try:
+                folds = self._fold(scopes, listed, started)
+            except NotFoundError:  # swept since it was listed: what covers it is listed now
+                continue
+            if self._env.is_young(started):
+                for fold in folds.values():
+                    self._keep(fold, listed[fold.scope.entries])
+                return folds
+        raise StorageError(f"entries changed faster than they could be read. {prefix=}")
+
+    def _fold(
+        self, scopes: list[Scope], listed: dict[str, list[Entry]], started: float
+    ) -> dict[Scope, ScopeFold]:
+        known = {scope: self._cache.get(scope) or ScopeFold(scope) for scope in scopes}
+        missing = [
+            entry.key
+            for scope in scopes
+            for entry in listed[scope.entries]
+            if entry.key not in known[scope].read
+        ]
+        store = self._env.store
+        bodies = self._env.pool.map(store.get, missing, near=store.near)
+        fetched = {key: _decode(key, body) for key, body in zip(missing, bodies, strict=True)}
+        folds = {}
+        for scope in scopes:
+            before, entries = known[scope], listed[scope.entries]
+            new = [row for entry in entries for row in fetched.get(entry.key, ())]
+            read = {
+                entry.key: before.read[entry.key]
+                if entry.key in before.read
+                else tuple(row.key for row in fetched[entry.key])
+                for entry in entries
+            }
+            rows = latest([*before.rows.values(), *new]) if new else before.rows
+            folds[scope] = ScopeFold(scope, rows, read, started)
+        return folds
+
+    def _keep(self, fold: ScopeFold, listed: list[Entry]) -> None:
+        self._cache.put(fold.scope, fold)
+        if fold.rows:
+            self._stamper.see(fold.scope, max(row.stamp for row in fold.rows.values()))
+        folded = max((entry.stamp for entry in listed if entry.is_fold), default="")
+        fresh = sum(entry.stamp > folded for entry in listed)
+        if (
+            fresh > _FOLD_ABOVE
+            and self._env.writable
+            and self._env.rollups
+            and fold.scope not in self._folding
+        ):
+            self._folding.add(fold.scope)
+            self._env.upkeep(lambda: self.fold_entries(fold.scope))
+
+    def fold_entries(self, scope: Scope) -> None:
+        """Put the fold of all entries of `scope` as one more, and sweep what an old fold covers.
+
+        An entry may go when another one, older than the grace by the time of the store, holds an
+        equal or later stamp for each of its keys.
+        """
+        try:
+            fold = self.read(scope)
+            if fold.rows:
+                stamp = self._stamper.stamp([scope])
+                body = state.encode(list(fold.rows.values()))
+                ours = put_entry(self._env.store, scope.entries, stamp, body, fold=True)
+                self._sweep(scope, ours)
+        finally:
+            self._folding.discard(scope)
+
+    def _sweep(self, scope: Scope, ours: str) -> None:
+        store = self._env.store
+        listed = [entry for _, entry in list_entries(store, scope.entries)]
+        now = next((entry.modified for entry in listed if entry.key == ours), 0.0)
+        old = [e for e in listed if e.is_fold and e.modified <= now - self._env.limits.grace]
+        if not old:
+            return
+        cover = old[-1]
+        held = latest(_decode(cover.key, store.get(cover.key)))
+        for entry in listed:
+            if entry.stamp >= cover.stamp:
+                continue
+            rows = _decode(entry.key, store.get(entry.key))
+            if rows and all(row.key in held and held[row.key].stamp >= row.stamp for row in rows):
+                store.delete(entry.key)
+
+
+def shared_rows(rows: Sequence[EventRow]) -> dict[Scope, list[StateRow]]:
+    """Return what the commit with `rows` sets in shared scopes: for each the last row of a key."""
+    if not rows or rows[0].stamp is None:
+        return {}
+    first = rows[0]
+    merged: dict[Scope, dict[str, Any]] = {}
+    for row in rows:
+        if row.state_delta:
+            _, user, app = split_scopes(json.loads(row.state_delta))
+            for scope, part in (
+                (Scope(row.app_name, row.user_id), user),
+                (Scope(row.app_name, None), app),
+            ):
+                if part:
+                    merged.setdefault(scope, {}).update(part)
+    return {
+        scope: [_state_row(scope, key, value, first) for key, value in part.items()]
+        for scope, part in merged.items()
+    }
+
+
+def _state_row(scope: Scope, key: str, value: object, source: EventRow) -> StateRow:
+    assert source.stamp is not None
+    return StateRow(
+        app_name=scope.app_name,
+        user_id=scope.user_id,
+        key=key,
+        value=json.dumps(value, ensure_ascii=False, separators=(",", ":")),
+        stamp=source.stamp,
+        session_id=source.session_id,
+        source_user_id=source.user_id,
+        version=source.version,
+    )
+
+
+def _decode(key: str, body: bytes) -> list[StateRow]:
+    try:
+        return state.decode(body)
+    except FormatError:
+        # One damaged entry must not take every session of its scope along; the commit that it
+        # was made from still holds the truth.
+        logger.exception("a state entry is damaged and was passed over. key=%r", key)
+        return []

@@ -1,0 +1,75 @@
+"""Rollups: what the writer of a long log does so that cold opens stay cheap with no job running.
+
+Owns when a rollup is due, what it holds, and which objects it makes needless.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from math import isqrt
+
+from lakestore.errors import AlreadyExistsError
+from lakestore.history.environment import Environment
+from lakestore.history.rollup import Rollup, encode
+from lakestore.history.view import SessionView
+from lakestore.log.keys import commit_key, parse_log_name, rollup_key
+
+logger = logging.getLogger(__name__)
+
+_AT_LEAST = 64
+_PER_ROOT = 4
+
+
+def rollup_is_due(view: SessionView) -> bool:
+    """Tell whether the commits above the newest rollup are more than a cold open should read.
+
+    The limit grows with the square root of the log, so that neither the reads of a cold open nor
+    the bytes that all rollups together write grow with the log itself.
+    """
+    return view.version - view.rolled_version >= _AT_LEAST + _PER_ROOT * isqrt(view.version)
+
+
+def roll_up(environment: Environment, view: SessionView) -> SessionView:
+    """Write the rollup of `view`, sweep what an older one covers, and return the view on top of it.
+
+    The caller has put the shared state of the newest commit before.
+
+    Raises:
+        StorageError: the rollup was not written, or not all was swept; both can be done later.
+    """
+    body = encode(view.rows(), dict(view.state), int(environment.clock.wall() * 1_000_000))
+    key = rollup_key(view.key.log, view.version)
+    with suppress(AlreadyExistsError):  # another writer of this log did the same
+        environment.store.put_if_absent(key, body)
+    _sweep(environment, view.key.log, key)
+    return view.on_rollup(Rollup(body))
+
+
+def _sweep(environment: Environment, log: str, ours: str) -> None:
+    """Delete what lies below the newest rollup that is older than the grace.
+
+    By the store's own time, which the rollup just written tells. The commit under the rollup's own
+    version stays: a rollup counts only beside it. Nothing relies on the order of deletion.
+    """
+    store = environment.store
+    listed = list(store.list(log))
+    now = next((stored.modified for stored in listed if stored.key == ours), 0.0)
+    versions = [
+        (parsed, stored)
+        for stored in listed
+        if (parsed := parse_log_name(stored.key.removeprefix(log))) is not None
+    ]
+    commits = {version for (version, is_rollup), _ in versions if not is_rollup}
+    old = [
+        version
+        for (version, is_rollup), stored in versions
+        if is_rollup and version in commits and stored.modified <= now - environment.limits.grace
+    ]
+    if not old:
+        return
+    covered = max(old)
+    for (version, _), stored in versions:
+        if version < covered:
+            store.delete(stored.key)
+    logger.debug("swept a log below version %d. key=%r", covered, commit_key(log, covered))
