@@ -1,0 +1,1 @@
+"""What ADK sees: sessions; the only importer of google.adk."""

@@ -1,0 +1,204 @@
+"""Appending to `Session` objects. Owns what counts as delivered, and what objects show after.
+
+Storing (`commit`) and showing (`apply`) are apart: the one blocks and touches no object, the other
+runs where the objects live. In between the caller holds the lock of the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from google.adk.errors._stale_session_error import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+
+from lakestore import errors
+from lakestore.adk.convert import to_draft
+from lakestore.adk.turns import Turns, ends_turn
+from lakestore.history.drafts import Draft
+from lakestore.lake import Lake
+from lakestore.log.commits import Confirmations, Marker
+from lakestore.log.keys import SessionKey, check_id
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What was stored, or is held, and is to be shown."""
+
+    events: list[Event]
+    drafts: list[Draft]
+    """One an event."""
+    marker: Marker | None
+    """The commit that holds them; None while they are held."""
+
+
+class Appender:
+    """Stores events of `Session` objects."""
+
+    def __init__(self, lake: Lake, *, by_turn: bool) -> None:
+        self._lake = lake
+        self._turns = Turns() if by_turn else None
+
+    def commit(self, key: SessionKey, session: Session, events: Sequence[Event]) -> Appended:
+        """Store `events`, or hold them until their turn ends; touch no object.
+
+        The caller holds the lock of `key`, and calls `apply` next.
+
+        Raises:
+            AlreadyExistsError: the session holds another event with the id of one of these.
+            SessionNotFoundError: the session does not exist.
+            StaleSessionError: another writer has appended to it.
+            InputError: an event cannot be stored.
+            StorageError: nothing is stored, or (`UnknownOutcomeError`) it may be.
+        """
+        new = _not_delivered(session, [event for event in events if not event.partial])
+        drafts = [to_draft(event) for event in new]
+        if not drafts:
+            return Appended([], [], None)
+        with adk_errors():
+            return Appended(new, drafts, self._store(key, session, new, drafts))
+
+    def apply(self, session: Session, appended: Appended) -> None:
+        """Let `session` and its events show what was stored, as ADK's services do.
+
+        `temp:` keys stay visible in the session and leave the event; the state gets the values as
+        they were given, not their JSON forms.
+        """
+        for event, draft in zip(appended.events, appended.drafts, strict=True):
+            delta = event.actions.state_delta
+            session.state.update(delta)
+            if any(key.startswith(State.TEMP_PREFIX) for key in delta):
+                event.actions.state_delta = {key: delta[key] for key in draft.delta}
+            session.events.append(event)
+            session.last_update_time = event.timestamp
+        if appended.marker is not None:
+            session._storage_update_marker = self._markers.text(appended.marker)
+
+    def write_held(self, key: SessionKey) -> None:
+        """Store what is held of a session, if anything is. The caller holds its lock.
+
+        What can never be stored, since another writer went ahead, is held no longer.
+
+        Raises:
+            SessionNotFoundError, StaleSessionError, StorageError: as `commit`.
+        """
+        turn = self._turns.of(key) if self._turns else None
+        if turn is None or self._turns is None:
+            return
+        with adk_errors():
+            try:
+                marker = self._append(key, turn.session, turn.drafts)
+            except (errors.ConflictError, errors.NotFoundError):
+                self._turns.release(key)
+                raise
+        self._turns.release(key)
+        turn.session._storage_update_marker = self._markers.text(marker)
+
+    def held(self, app_name: str | None = None, user_id: str | None = None) -> list[SessionKey]:
+        """Return the sessions of which events are held, of everyone or of an app or user."""
+        if self._turns is None:
+            return []
+        return self._turns.keys(
+            lambda key: app_name in (None, key.app_name) and user_id in (None, key.user_id)
+        )
+
+    @property
+    def _markers(self) -> Confirmations:
+        return self._lake.sessions.confirmations
+
+    def _store(
+        self, key: SessionKey, session: Session, new: list[Event], drafts: list[Draft]
+    ) -> Marker | None:
+        if self._turns is None:
+            return self._append(key, session, drafts)
+        turn = self._turns.of(key)
+        if turn is not None and turn.session is not session:
+            self.write_held(key)
+            turn = None
+        if not any(ends_turn(event) for event in new):
+            self._turns.hold(key, session, drafts)
+            return None
+        marker = self._append(key, session, [*(turn.drafts if turn else ()), *drafts])
+        self._turns.release(key)
+        return marker
+
+    def _append(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Marker:
+        text = session._storage_update_marker
+        marker = self._markers.parse(text) if text else None
+        if marker is None:
+            # Built by hand, or sent through JSON: current if it ends as the stored one does.
+            held = {draft.event_id for draft in drafts}
+            known = [event.id for event in session.events if event.id not in held]
+            marker = self._lake.sessions.marker_at(key, known[-1] if known else None)
+        return self._lake.sessions.append(key, marker, drafts)
+
+
+def key_of(session: Session) -> SessionKey:
+    """Return the key of a session as ADK names it.
+
+    Raises:
+        InputError: one of its ids cannot be one.
+    """
+    return session_key(session.app_name, session.user_id, session.id)
+
+
+def session_key(app_name: str, user_id: str, session_id: str) -> SessionKey:
+    """Return the key for ids as a caller gives them; blanks around a session id do not count.
+
+    ADK's InMemorySessionService and SqliteSessionService strip session ids, so we do.
+
+    Raises:
+        InputError: one of them cannot be an id.
+    """
+    return SessionKey(
+        check_id("app_name", app_name),
+        check_id("user_id", user_id),
+        check_id("session_id", session_id.strip()),
+    )
+
+
+def _not_delivered(session: Session, events: Sequence[Event]) -> list[Event]:
+    """Return those of `events` that the session does not hold already.
+
+    Raises:
+        AlreadyExistsError: it holds another event of that id, or `events` itself does.
+    """
+    new: list[Event] = []
+    for event in events:
+        known = _with_id(new, event.id) or _with_id(session.events, event.id)
+        if known is None:
+            new.append(event)
+        elif not _same(known, event):
+            raise AlreadyExistsError(
+                f"the session holds another event with this id. event_id={event.id!r}"
+            )
+    return new
+
+
+def _with_id(events: Sequence[Event], event_id: str) -> Event | None:
+    return next((event for event in reversed(events) if event.id == event_id), None)
+
+
+def _same(known: Event, event: Event) -> bool:
+    if known is event or known == event:
+        return True
+    # What was appended has lost its `temp:` keys; a copy that is sent again may have them still.
+    return to_draft(known) == to_draft(event)
+
+
+@contextmanager
+def adk_errors() -> Iterator[None]:
+    """Raise what callers of ADK's services expect in place of errors of history."""
+    try:
+        yield
+    except errors.ConflictError as error:
+        raise StaleSessionError(str(error)) from error
+    except errors.NotFoundError as error:
+        raise SessionNotFoundError(str(error)) from error
+    except errors.AlreadyExistsError as error:
+        raise AlreadyExistsError(str(error)) from error

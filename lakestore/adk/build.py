@@ -1,0 +1,114 @@
+"""From folded history to ADK's `Session` objects. Owns which events and what state they show."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+
+from lakestore.adk.convert import to_event
+from lakestore.history.shared import ScopeFold
+from lakestore.history.user_events import event_time
+from lakestore.history.view import SessionView
+from lakestore.log.commits import Confirmations, Marker
+from lakestore.log.keys import Scope, SessionKey
+from lakestore.tables.events import EventRow
+
+Folds = Mapping[Scope, ScopeFold]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list of sessions needs of one; its events are not kept in memory."""
+
+    key: SessionKey
+    marker: Marker
+    state: Mapping[str, Any]
+    time: float
+    newest: tuple[EventRow, ...]
+
+    @classmethod
+    def of(cls, view: SessionView) -> Listed:
+        """Return what a list needs of `view`."""
+        newest = view.newest if view.newest and view.newest[0].stamp else ()
+        return cls(view.key, view.marker, view.state, last_update_time(view), newest)
+
+    def session(self, folds: Folds, confirmations: Confirmations) -> Session:
+        """Return the session without its events, as ADK's `list_sessions` does."""
+        return _session(self.key, self.marker, self.state, folds, [], self.time, confirmations)
+
+
+def session_of(
+    view: SessionView, folds: Folds, events: list[Event], confirmations: Confirmations
+) -> Session:
+    """Return the session with `events` and the state of all its scopes.
+
+    Args:
+        view: The session.
+        folds: The shared state of its user and app.
+        events: What it shall show.
+        confirmations: Remembers when the view was confirmed.
+    """
+    time = last_update_time(view)
+    return _session(view.key, view.marker, view.state, folds, events, time, confirmations)
+
+
+def chosen_events(view: SessionView, config: GetSessionConfig | None) -> list[Event]:
+    """Return the events that `config` asks for, in commit order.
+
+    ADK's contract: `after_timestamp` is inclusive (0.0 is a time like any other), and
+    `num_recent_events` keeps the most recent of what is left.
+    """
+    recent = config.num_recent_events if config else None
+    after = config.after_timestamp if config else None
+    if after is None:
+        return [to_event(row) for row in view.events(recent)]
+    rows = [row for row in view.events() if event_time(row) >= after]
+    return [to_event(row) for row in (rows if recent is None else rows[len(rows) - recent :])]
+
+
+def last_update_time(view: SessionView) -> float:
+    """Return the time of the last event, or that of creation, in seconds since 1970 UTC."""
+    last = view.events(1)
+    if last:
+        return event_time(last[0])
+    return (view.created or view.rows()[0]).committed_at / 1_000_000
+
+
+def _session(
+    key: SessionKey,
+    marker: Marker,
+    state: Mapping[str, Any],
+    folds: Folds,
+    events: list[Event],
+    time: float,
+    confirmations: Confirmations,
+) -> Session:
+    session = Session(
+        app_name=key.app_name,
+        user_id=key.user_id,
+        id=key.session_id,
+        state=_merged_state(key, state, folds),
+        events=events,
+        last_update_time=time,
+    )
+    session._storage_update_marker = confirmations.text(marker)
+    return session
+
+
+def _merged_state(key: SessionKey, state: Mapping[str, Any], folds: Folds) -> dict[str, Any]:
+    """Return the state of all scopes, keys prefixed as in ADK's `_merge_state`."""
+    merged = copy.deepcopy(dict(state))
+    for scope, prefix in (
+        (Scope(key.app_name, None), State.APP_PREFIX),
+        (Scope(key.app_name, key.user_id), State.USER_PREFIX),
+    ):
+        if scope in folds:
+            merged.update({prefix + name: v for name, v in folds[scope].values().items()})
+    return merged

@@ -1,0 +1,174 @@
+"""Between ADK's objects and what is stored. Owns coercion and what happens to unreadable events."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from google.adk.events.event import Event
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from lakestore.errors import InputError
+from lakestore.history.drafts import Draft, to_json
+from lakestore.tables.events import EventRow
+from lakestore.tables.state import TEMP_PREFIX
+
+logger = logging.getLogger(__name__)
+
+UNREADABLE = "lakestore_unreadable"
+"""Key in `custom_metadata` of an event that stands for one this version of ADK cannot parse."""
+
+_REPAIRS = 16
+
+
+def json_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state or state delta as JSON types, without `temp:` keys.
+
+    As ADK's `_session_util.make_json_safe_state` does it: rich types become their JSON forms, and
+    what has none becomes its `repr`, with a warning. NaN and infinities, which JSON lacks, become
+    the strings "NaN", "Infinity" and "-Infinity", as in proto3's JSON.
+
+    Raises:
+        InputError: a key is no text, or a value cannot be written at all.
+    """
+    kept: dict[str, Any] = {}
+    for key, value in state.items():
+        if not isinstance(key, str):
+            raise InputError(f"state keys are texts. key={key!r} type={type(key).__name__}")
+        if not key.startswith(TEMP_PREFIX):
+            kept[key] = _json_value(key, value)
+    return kept
+
+
+def _json_value(key: str, value: object) -> Any:
+    try:
+        try:
+            plain = to_jsonable_python(value)
+        except PydanticSerializationError:
+            plain = to_jsonable_python(value, serialize_unknown=True)
+            logger.warning(
+                "a state value has no JSON form and is stored as its repr. key=%r type=%s",
+                key,
+                type(value).__name__,
+            )
+        plain = _finite(plain)
+        to_json(plain).encode()
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"a state value cannot be stored. {key=} type={type(value).__name__} reason={error}"
+        ) from error
+    return plain
+
+
+def _finite(value: Any) -> Any:
+    """Return `value` with floats that JSON lacks replaced, itself when there are none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, dict):
+        changed = {key: _finite(item) for key, item in value.items()}
+        return changed if any(changed[key] is not value[key] for key in value) else value
+    if isinstance(value, list):
+        items = [_finite(item) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
+
+
+def to_draft(event: Event) -> Draft:
+    """Return what is to be stored of `event`: everything but `temp:` keys.
+
+    Raises:
+        InputError: the event cannot be written as JSON, or its time is not finite.
+    """
+    if not math.isfinite(event.timestamp):
+        raise InputError(f"an event needs a finite timestamp. event_id={event.id!r}")
+    delta = event.actions.state_delta
+    stored = json_state(delta) if delta else {}
+    if stored != delta:
+        actions = event.actions.model_copy(update={"state_delta": stored})
+        event = event.model_copy(update={"actions": actions})
+    try:
+        text = event.model_dump_json(exclude_none=True)
+    except (PydanticSerializationError, UnicodeEncodeError) as error:
+        raise InputError(
+            f"an event cannot be written as JSON. event_id={event.id!r} reason={error}"
+        ) from error
+    return Draft(event.id, text, stored)
+
+
+def to_event(row: EventRow) -> Event:
+    """Return the event in `row`, which must be of kind `event`.
+
+    Fields that this ADK does not know are dropped with a warning; they stay stored. An event that
+    still cannot be parsed comes back as an empty one with its id, author, invocation and time, and
+    `custom_metadata[UNREADABLE]` set, so that it does not take its session along.
+    """
+    text = row.event_json or "{}"
+    try:
+        return Event.model_validate_json(text)
+    except ValidationError as error:
+        return _without_unknown(json.loads(text), error)
+
+
+def timestamp(row: EventRow) -> float:
+    """Return the event's exact time in seconds since 1970 UTC."""
+    return float(json.loads(row.event_json or "{}").get("timestamp", 0.0))
+
+
+def _without_unknown(data: dict[str, Any], error: ValidationError) -> Event:
+    dropped: list[str] = []
+    for _ in range(_REPAIRS):
+        unknown = [e["loc"] for e in error.errors() if e["type"] == "extra_forbidden"]
+        if not sum(_drop(data, loc) for loc in unknown):
+            break
+        dropped += [".".join(map(str, loc)) for loc in unknown]
+        try:
+            event = Event.model_validate(data)
+        except ValidationError as again:
+            error = again
+            continue
+        logger.warning("an event has fields that this ADK does not know. fields=%s", dropped)
+        return event
+    logger.warning(
+        "an event cannot be parsed by this ADK and is returned empty. event_id=%r", data.get("id")
+    )
+    kept = {name: data.get(name) for name in ("id", "author", "invocation_id", "branch")}
+    when = data.get("timestamp")
+    return Event.model_validate(
+        {
+            **{name: value for name, value in kept.items() if isinstance(value, str)},
+            "timestamp": float(when) if isinstance(when, int | float) else 0.0,
+            "custom_metadata": {UNREADABLE: True},
+        }
+    )
+
+
+def _drop(data: Any, loc: tuple[int | str, ...]) -> bool:
+    """Remove what is at `loc`, where fields stand by name or alias; tell whether it was there."""
+    *path, last = loc
+    for step in path:
+        found = _step(data, step)
+        # Tags of unions stand in a location without standing in the data.
+        data = data if found is None else found
+    if isinstance(data, dict):
+        for name in (last, _snake(last)):
+            if name in data:
+                del data[name]
+                return True
+    return False
+
+
+def _step(data: Any, step: int | str) -> Any:
+    if isinstance(data, list) and isinstance(step, int) and step < len(data):
+        return data[step]
+    if isinstance(data, dict):
+        return data.get(step, data.get(_snake(step)))
+    return None
+
+
+def _snake(name: int | str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", str(name)).lower()

@@ -1,0 +1,306 @@
+"""ADK's session service on a lake. Owns the async face: order, shields, and ADK's registry."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import weakref
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, TypeVar
+
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import (
+    BaseSessionService,
+    GetSessionConfig,
+    ListSessionsResponse,
+)
+from google.adk.sessions.session import Session
+from typing_extensions import override
+
+from lakestore.adk.appending import key_of
+from lakestore.adk.sync import Durability, OrderBy, SyncSessionService
+from lakestore.adk.uris import ServiceUri, shared_lake
+from lakestore.errors import InputError
+from lakestore.lake import Lake
+from lakestore.log.keys import SessionKey
+
+R = TypeVar("R")
+
+
+class LakeSessionService(BaseSessionService):
+    """Keeps ADK sessions in a lake, which any number of processes may share.
+
+    Behaves as ADK 2.13's own services where they agree. When `append_event` returns, the event and
+    its whole state delta are durable. A cancelled `append_event` goes on in the background and may
+    still land; the next append to that session waits for it.
+    """
+
+    def __init__(
+        self,
+        lake: Lake | None = None,
+        *,
+        uri: str | None = None,
+        agents_dir: str | None = None,
+        durability: Durability | None = None,
+        **options: Any,
+    ) -> None:
+        """Work on `lake`, or on the one that `uri` names, as ADK's service registry calls it.
+
+        Args:
+            lake: An open lake, which stays open when the service is closed.
+            uri: `lakestore+file:///<percent-encoded path>` or `lakestore+memory://<name>`, with
+                options in its query. Services of one URI in one process share one lake.
+            agents_dir: Accepted, as ADK passes it, and not needed.
+            durability: `append` (the default): every event is durable when its append returns.
+                `turn`: the events of a turn are held in this process until an agent's final
+                response, `flush`, or a read of the session, and written as one commit.
+            **options: More options of the URI, such as ADK's `session_db_kwargs`.
+
+        Raises:
+            InputError: not exactly one of `lake` and `uri` is given, or an option is not known.
+            LakeError: the lake cannot be opened.
+        """
+        if (lake is None) == (uri is None):
+            raise InputError("give either a lake or a uri")
+        if lake is None:
+            named = ServiceUri.parse(uri or "", options)
+            lake, durability = shared_lake(named), durability or named.durability
+        elif options:
+            raise InputError(f"options go with a uri. unknown={sorted(options)}")
+        self.lake = lake
+        """The lake that the sessions are kept in."""
+        self.sync = SyncSessionService(lake, durability or "append")
+        """The same operations, blocking, for code without an event loop."""
+        self._under_way: set[asyncio.Task[Any]] = set()
+        if durability == "turn":
+            atexit.register(_flush_at_exit, weakref.ref(self.sync))
+
+    @override
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Create a session; an id that is not given, or blank, is generated.
+
+        A generated id costs 1 PUT, and 2 LIST for the shared state unless it was listed within the
+        last second; `user:` and `app:` keys of `state` cost 1 PUT a scope.
+
+        Raises:
+            AlreadyExistsError: a living session has that id.
+            InputError: an id or the state cannot be stored; nothing was written.
+            StorageError: it was not created, or (`UnknownOutcomeError`) it may have been.
+        """
+        return await self.lake.run(
+            lambda: self.sync.create_session(
+                app_name=app_name, user_id=user_id, state=state, session_id=session_id
+            )
+        )
+
+    @override
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Return a session as it is stored now, None when there is none.
+
+        Events are in commit order. `after_timestamp` keeps every event at or after it, wherever it
+        stands; `num_recent_events` then keeps the last ones, and 0 reads none.
+
+        Raises:
+            InputError: an id makes no sense.
+            FormatError: an object of the session is damaged.
+            StorageError: the store failed.
+        """
+        return await self.lake.run(
+            lambda: self.sync.get_session(
+                app_name=app_name, user_id=user_id, session_id=session_id, config=config
+            )
+        )
+
+    @override
+    async def list_sessions(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        order_by: OrderBy | None = None,
+        descending: bool = False,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> ListSessionsResponse:
+        """Return sessions without events, with the state of all scopes.
+
+        Args:
+            app_name: The app.
+            user_id: The user; None for all users.
+            order_by: `last_update_time` (ADK's contract: oldest first) or `session_id`; ties are
+                broken by user and id.
+            descending: Turn the order around.
+            limit: At most so many.
+            offset: Leave out so many first.
+
+        Raises:
+            InputError: an argument makes no sense.
+            StorageError: the store failed.
+        """
+        return await self.lake.run(
+            lambda: self.sync.list_sessions(
+                app_name=app_name,
+                user_id=user_id,
+                order_by=order_by,
+                descending=descending,
+                limit=limit,
+                offset=offset,
+            )
+        )
+
+    @override
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete a session; nothing happens when there is none. Shared state stays.
+
+        Raises:
+            InputError: an id makes no sense.
+            StorageError: it was not deleted, or (`UnknownOutcomeError`) it may have been.
+        """
+        await self._finish(
+            lambda: self.sync.delete_session(
+                app_name=app_name, user_id=user_id, session_id=session_id
+            )
+        )
+
+    @override
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the state of a user, keys without `user:`; {} when there is none.
+
+        Raises:
+            InputError: an id makes no sense.
+            StorageError: the store failed.
+        """
+        return await self.lake.run(
+            lambda: self.sync.get_user_state(app_name=app_name, user_id=user_id)
+        )
+
+    async def get_user_events(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
+        limit: int | None = None,
+    ) -> list[Event]:
+        """Return the events of all sessions of a user, in chronological order.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            since: Only events after this time (exclusive).
+            until: Only events up to this time (inclusive).
+            limit: Only so many, the most recent.
+
+        Raises:
+            InputError: an argument makes no sense.
+            StorageError: the store failed.
+        """
+        return await self.lake.run(
+            lambda: self.sync.get_user_events(
+                app_name=app_name, user_id=user_id, since=since, until=until, limit=limit
+            )
+        )
+
+    @override
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append one event: 1 PUT, and 1 more for each of `user:` and `app:` that it sets.
+
+        Partial events are not stored. An event that the session holds already, or that is the
+        stored next one, is a re-delivery and accepted once. On failure `session` and `event` stay
+        as they were.
+
+        Raises:
+            StaleSessionError: another writer has appended since `session` was loaded.
+            SessionNotFoundError: the session does not exist.
+            AlreadyExistsError: `session` holds another event of that id.
+            InputError: the event cannot be stored; nothing was written.
+            StorageError: it was not stored, or (`UnknownOutcomeError`) it may have been.
+        """
+        await self.append_events(session, [event])
+        return event
+
+    async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
+        """Append many events as one commit, all or none; costs and errors as `append_event`."""
+        key = key_of(session)
+        task = asyncio.ensure_future(self._append(key, session, events))
+        self._keep(task)
+        try:
+            # Commit, shared state and what the session shows are one step: ADK's server cancels
+            # runs and then appends to the same session.
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self.sync.appender.held(key.app_name, key.user_id):
+                self._keep(asyncio.ensure_future(self._write_held(key)))
+            raise
+        return list(events)
+
+    async def _append(self, key: SessionKey, session: Session, events: Sequence[Event]) -> None:
+        appender = self.sync.appender
+        async with self.sync.locks.held_async(key):
+            appended = await self.lake.run(lambda: appender.commit(key, session, events))
+            appender.apply(session, appended)
+
+    async def _write_held(self, key: SessionKey) -> None:
+        async with self.sync.locks.held_async(key):
+            await self.lake.run(lambda: self.sync.appender.write_held(key))
+
+    @override
+    async def flush(self) -> None:
+        """Write what is held of turns that have not ended.
+
+        Raises:
+            StaleSessionError: another writer has appended to such a session; its events are lost.
+            StorageError: as `append_event`; what was not stored is held still.
+        """
+        await self._finish(self.sync.flush)
+
+    async def close(self) -> None:
+        """Finish what is under way and write what is held. The lake stays open."""
+        if self._under_way:
+            await asyncio.wait(set(self._under_way))
+        await self.flush()
+
+    async def _finish(self, call: Callable[[], R]) -> R:
+        """Await a write that goes on when the await is cancelled."""
+        task = asyncio.ensure_future(self.lake.run(call))
+        self._keep(task)
+        return await asyncio.shield(task)
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        """Hold a task, which the event loop itself does not."""
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def __aenter__(self) -> LakeSessionService:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _flush_at_exit(service: weakref.ref[SyncSessionService]) -> None:
+    alive = service()
+    if alive is not None and not alive.lake.closed:
+        alive.flush()

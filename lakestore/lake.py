@@ -1,0 +1,292 @@
+"""A lake: opens a URL, holds the threads and caches, and is the face of all rooms below.
+
+Owns how the parts are put together, once per process; a forked process puts them together anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakestore.clock import Clock, NewToken, SystemClock, new_token
+from lakestore.errors import InputError
+from lakestore.history.environment import Environment
+from lakestore.history.sessions import Sessions
+from lakestore.log.marker import Limits, open_lake
+from lakestore.storage import CountingStore, Metrics, ObjectStore, Pool, ReadOnlyStore, open_store
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from lakestore.catalog import Catalog
+
+R = TypeVar("R")
+
+_opened: weakref.WeakSet[Lake] = weakref.WeakSet()
+
+
+class Lake:
+    """Everything under one URL. Safe to use from many threads and event loops; fork when you like.
+
+    Open it with `Lake.open`, close it with `close` or a `with` block.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        read_only: bool = False,
+        rollups: bool = True,
+        limits: Limits | None = None,
+        cache_bytes: int = 256 * 2**20,
+        max_concurrency: int = 32,
+        clock: Clock | None = None,
+        new_token: NewToken = new_token,
+    ) -> None:
+        """Take a store; `Lake.open` takes a URL."""
+        self.url = store.url
+        self.read_only = read_only
+        self.metrics = Metrics()
+        self._clock = clock or SystemClock()
+        self._new_token = new_token
+        self._inner = CountingStore(store, self.metrics)
+        self._store: ObjectStore = ReadOnlyStore(self._inner) if read_only else self._inner
+        self._limits = open_lake(self._store, limits, self._clock, new_token, read_only=read_only)
+        self._rollups = rollups and not read_only
+        self._cache_bytes = cache_bytes
+        self._max_concurrency = max_concurrency
+        self._closed = False
+        self._build()
+        _opened.add(self)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        read_only: bool = False,
+        rollups: bool = True,
+        limits: Limits | None = None,
+        cache_bytes: int = 256 * 2**20,
+        max_concurrency: int = 32,
+    ) -> Lake:
+        """Open the lake at `url`, creating it where there is none.
+
+        Args:
+            url: A path (taken as it stands, whatever characters are in it), `file://<path>` or
+                `memory://<name>`.
+            storage_options: What the store needs besides, by the names fsspec gives them.
+            read_only: Never write anything. The lake must exist.
+            rollups: Let this process write rollups of long session logs and sweep what they cover.
+            limits: The two times of a new lake; an existing one keeps its own.
+            cache_bytes: What each of the two caches may hold.
+            max_concurrency: Requests under way at once.
+
+        Raises:
+            InputError: the URL or an option makes no sense.
+            NotFoundError: there is no lake, and `read_only`.
+            FormatError: the lake was written by a newer version.
+            UnsupportedStoreError: the store cannot create objects exclusively.
+            StorageError: the store failed.
+        """
+        return cls(
+            open_store(url, storage_options),
+            read_only=read_only,
+            rollups=rollups,
+            limits=limits,
+            cache_bytes=cache_bytes,
+            max_concurrency=max_concurrency,
+        )
+
+    def _build(self) -> None:
+        """Put together what holds threads, locks and connections: none of it survives a fork."""
+        self._calls = Pool(self._max_concurrency, "call")
+        self._requests = Pool(self._max_concurrency, "io")
+        self._upkeep = Pool(1, "upkeep")
+        self._catalog: Catalog | None = None
+        self._connected: list[Catalog] = []
+        self.sessions = Sessions(
+            Environment(
+                store=self._store,
+                clock=self._clock,
+                new_token=self._new_token,
+                limits=self._limits,
+                metrics=self.metrics,
+                pool=self._requests,
+                upkeep=self._run_upkeep,
+                writable=not self.read_only,
+                rollups=self._rollups,
+                cache_bytes=self._cache_bytes,
+            )
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def clock(self) -> Clock:
+        """Where the lake takes time from."""
+        return self._clock
+
+    async def run(self, call: Callable[[], R]) -> R:
+        """Await blocking `call`, which runs in one of the lake's threads.
+
+        Cancelling the await does not stop the thread: a write that began may still land.
+        """
+        self._check_open()
+        context = contextvars.copy_context()
+        return await asyncio.wrap_future(self._calls.submit(lambda: context.run(call)))
+
+    def _run_upkeep(self, work: Callable[[], None]) -> None:
+        if not self._closed:
+            self._upkeep.submit(work)
+
+    def sql(
+        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """Run SQL over the lake as it is now: `.df()`, `.pl()`, `.arrow()`, `.fetchall()`.
+
+        Views: `events`, `sessions`. Values go into `params`, for `?` or `$name` in the query.
+
+        Raises:
+            StorageError: the store failed.
+            duckdb.Error: the query is wrong.
+        """
+        catalog = self._fresh_catalog()
+        return catalog.sql(query, params)
+
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Sequence[Any] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream a view of the lake as it is now, in batches.
+
+        Args:
+            table: The view's name.
+            columns: Which columns; None for all.
+            where: A condition in SQL, with `?` for each value of `params`.
+            params: The values.
+
+        Raises:
+            InputError: there is no such view or column.
+            StorageError: the store failed.
+        """
+        return self._fresh_catalog().scan(table, columns, where, params)
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """Return a DuckDB connection of its own with all views, as the lake is now.
+
+        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone.
+        """
+        catalog = self._new_catalog()
+        catalog.refresh()
+        self._connected.append(catalog)
+        return catalog.connection
+
+    def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Let a connection from `connect` show the lake as it is now.
+
+        Raises:
+            InputError: the connection is not from this lake's `connect`.
+        """
+        for catalog in self._connected:
+            if catalog.connection is connection:
+                catalog.refresh()
+                return
+        raise InputError("only a connection that this lake's connect() returned can be refreshed")
+
+    def user_events(
+        self,
+        app_name: str,
+        user_id: str,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
+        session_ids: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Return all events of a user over all sessions, by one listing and no query per session.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            since: Only events after this time (exclusive).
+            until: Only events up to this time (inclusive).
+            session_ids: Only these sessions.
+
+        Returns:
+            Rows in `lakestore.tables.events.SCHEMA`, session by session (ordered by id) in commit
+            order. Deleted sessions have none.
+
+        Raises:
+            InputError: an id or time makes no sense.
+            StorageError: the store failed.
+        """
+        from lakestore.history.user_events import event_rows
+        from lakestore.tables.events import to_table
+
+        self._check_open()
+        return to_table(event_rows(self.sessions, app_name, user_id, since, until, session_ids))
+
+    def _fresh_catalog(self) -> Catalog:
+        self._check_open()
+        if self._catalog is None:
+            self._catalog = self._new_catalog()
+        self._catalog.refresh()
+        return self._catalog
+
+    def _new_catalog(self) -> Catalog:
+        from lakestore.catalog import Catalog
+
+        self._check_open()
+        return Catalog(self._store, self._requests, self._clock, self.metrics, self._limits)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError(f"the lake is closed. url={self.url!r}")
+
+    def close(self) -> None:
+        """Finish what runs in the background and release threads and connections."""
+        if self._closed:
+            return
+        self._closed = True
+        for pool in (self._upkeep, self._calls, self._requests):
+            pool.close()
+        for catalog in (self._catalog, *self._connected):
+            if catalog is not None:
+                catalog.close()
+        self._store.close()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Lake({self.url!r}{', read_only=True' if self.read_only else ''})"
+
+
+def _begin_anew() -> None:
+    for lake in list(_opened):
+        lake._build()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
