@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from urllib.parse import unquote_to_bytes
 
@@ -53,6 +54,7 @@ def check_id(what: str, value: object) -> str:
     return value
 
 
+@lru_cache(maxsize=4096)
 def encode_id(value: str) -> str:
     """Return the key part for an id: lower-case ASCII letters, digits, `-`, `_`, `.`, `%`, `~`.
 
