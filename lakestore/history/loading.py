@@ -58,13 +58,18 @@ class Loader:
             FormatError: one of its objects is damaged.
             StorageError: the store failed, or the log never held still.
         """
+        view, started = self._load_log(key.log)
+        return view or SessionView(key, started)
+
+    def _load_log(self, log: str) -> tuple[SessionView | None, float]:
+        """Return what a log folds to, None when nothing is in it, and when its listing began."""
         before: LogFiles | None = None
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self._env.metrics.add("retries")
             started = self._env.clock.elapsed()
-            files = list_log(self._env.store, key.log)
-            plan = _plan(key.log, files)
+            files = list_log(self._env.store, log)
+            plan = _plan(log, files)
             # A gap that is still there is no sweep's doing: what stands above it was refused.
             if plan.gap and files != before:
                 before = files
@@ -76,8 +81,8 @@ class Loader:
             if isinstance(view, FormatError):
                 raise view
             if self._env.is_young(started):
-                return view or SessionView(key, started)
-        raise StorageError(f"a log changed faster than it could be read. log={key.log!r}")
+                return view, started
+        raise StorageError(f"a log changed faster than it could be read. {log=}")
 
     def load_all(self, prefix: str) -> Iterator[SessionView]:
         """Yield every session whose log is under `prefix`, deleted ones too, by one listing.
@@ -93,9 +98,8 @@ class Loader:
             if not self._env.is_young(started):
                 started = self._env.clock.elapsed()
                 later = {log for log, _ in listed[first:]}
-                listed[first:] = [
-                    pair for pair in list_logs(self._env.store, prefix) if pair[0] in later
-                ]
+                again = list_logs(self._env.store, prefix)
+                listed[first:] = [(log, files) for log, files in again if log in later]
             yield from self._load_some(listed[first : first + _LOGS_AT_ONCE], started)
 
     def _load_some(
@@ -111,26 +115,16 @@ class Loader:
         in_time = self._env.is_young(started)
         for plan, view in zip(plans, known, strict=True):
             found = view or next(fetched)
-            if isinstance(found, FormatError):
-                logger.error("a session is damaged and was passed over: %s", found)
-            elif found is not None and not plan.gap and in_time:
+            try:
+                if isinstance(found, FormatError):
+                    raise found
+                if found is None or plan.gap or not in_time:
+                    found, _ = self._load_log(plan.log)
+            except FormatError as error:
+                logger.error("a session is damaged and was passed over: %s", error)
+                continue
+            if found is not None:
                 yield found
-            else:
-                again = self._again(plan)
-                if again is not None and again.version:
-                    yield again
-
-    def _again(self, plan: _Plan) -> SessionView | None:
-        """Load one session of a listing by itself, told its ids by any of its rows."""
-        try:
-            for object_key in plan.keys:
-                row = events.decode(self._env.store.get(object_key))[0]
-                return self.load(SessionKey(row.app_name, row.user_id, row.session_id))
-        except NotFoundError:
-            return None
-        except FormatError as error:
-            logger.error("a session is damaged and was passed over: %s", error)
-        return None
 
     def _current(self, plan: _Plan) -> SessionView | None:
         """Return the cached view if the listing shows nothing newer."""
@@ -152,38 +146,54 @@ class Loader:
         store = self._env.store
         keys = [key for plan in plans for key in plan.keys]
         bodies = iter(self._env.pool.map(store.get, keys, near=store.near))
-        return [_fold(plan, [next(bodies) for _ in plan.keys], started) for plan in plans]
+        # Each takes all its bodies, also after one that is damaged.
+        shares = [[next(bodies) for _ in plan.keys] for plan in plans]
+        return [
+            _fold(plan, iter(share), started) for plan, share in zip(plans, shares, strict=True)
+        ]
 
 
-def _fold(plan: _Plan, bodies: list[bytes], started: float) -> SessionView | FormatError | None:
+def _fold(plan: _Plan, bodies: Iterator[bytes], started: float) -> SessionView | FormatError | None:
     view: SessionView | None = None
-    object_keys = plan.keys
     try:
         if plan.rollup is not None:
-            rollup = Rollup(bodies[0])
-            key = check_place(plan.log, plan.rollup, [rollup.checkpoint])
-            view = SessionView(key, started).on_rollup(rollup)
-        for version, body in zip(
-            plan.commits, bodies[len(bodies) - len(plan.commits) :], strict=True
-        ):
-            rows = events.decode(body)
-            key = check_place(plan.log, version, rows)
-            view = (view or SessionView(key, started)).follow(rows)
+            view = _begin(plan.log, plan.rollup, next(bodies), started)
+        for version in plan.commits:
+            rows = decode_commit(plan.log, version, next(bodies))
+            view = (view or SessionView(_owner(rows[0]), started)).follow(rows)
     except FormatError as error:
-        at = (view.version + 1) if view else (plan.rollup or 1)
-        where = next((k for k in object_keys if f"{at:020}" in k), plan.log)
-        return FormatError(f"{error}. key={where!r}")
+        return error
     return view
 
 
-def check_place(log: str, version: int, rows: Sequence[EventRow]) -> SessionKey:
-    """Return the session that `rows` name, sure that it is the one whose log they were read from.
+def _begin(log: str, version: int, body: bytes, started: float) -> SessionView:
+    """Return the view of a rollup."""
+    try:
+        rollup = Rollup(body)
+        _check_place(log, version, rollup.checkpoint)
+    except FormatError as error:
+        raise FormatError(f"{error}. key={rollup_key(log, version)!r}") from error
+    return SessionView(_owner(rollup.checkpoint), started).on_rollup(rollup)
+
+
+def decode_commit(log: str, version: int, body: bytes) -> list[EventRow]:
+    """Return the rows of a commit, sure that they belong where they were read.
 
     Raises:
-        FormatError: the rows belong to another session or version.
+        FormatError: the bytes are damaged, or name another session or version than their key.
     """
-    first = rows[0]
-    key = SessionKey(first.app_name, first.user_id, first.session_id)
-    if key.log != log or first.version != version:
-        raise FormatError("an object's rows name another session or version than its key")
-    return key
+    try:
+        rows = events.decode(body)
+        _check_place(log, version, rows[0])
+    except FormatError as error:
+        raise FormatError(f"{error}. key={commit_key(log, version)!r}") from error
+    return rows
+
+
+def _owner(row: EventRow) -> SessionKey:
+    return SessionKey(row.app_name, row.user_id, row.session_id)
+
+
+def _check_place(log: str, version: int, row: EventRow) -> None:
+    if _owner(row).log != log or row.version != version:
+        raise FormatError("the rows name another session or version than their key")

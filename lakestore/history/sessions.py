@@ -15,7 +15,6 @@ from typing import Any
 from lakestore.errors import (
     AlreadyExistsError,
     ConflictError,
-    FormatError,
     LakeError,
     NotFoundError,
     StorageError,
@@ -24,7 +23,7 @@ from lakestore.errors import (
 from lakestore.history.cache import ByteCache
 from lakestore.history.drafts import Draft, RowMaker, event_id
 from lakestore.history.environment import Environment
-from lakestore.history.loading import Loader, check_place
+from lakestore.history.loading import Loader, decode_commit
 from lakestore.history.shared import ScopeFold, SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
@@ -191,7 +190,7 @@ class Sessions:
                 # That proves something only while the view is young; later it may be swept.
                 young = self._env.is_young(view.seen)
                 return view.confirmed(started) if young else self._load(key)
-            rows = self._decode(key, view.version + 1, body)
+            rows = decode_commit(key.log, view.version + 1, body)
             self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
             view = view.follow(rows)
 
@@ -205,7 +204,7 @@ class Sessions:
         if (view.version, view.token) == (marker.version, marker.token):
             return view.marker, pending
         body = probe(self._env.store, key.log, marker.version + 1)
-        rows = self._decode(key, marker.version + 1, body) if body else []
+        rows = decode_commit(key.log, marker.version + 1, body) if body else []
         if not rows or rows[0].previous != marker.token:
             raise _stale(key)
         if not view.holds(rows[0].version, rows[0].token):
@@ -246,7 +245,7 @@ class Sessions:
             metrics=self._env.metrics,
         )
         if taken is not None:
-            return self._decode(key, first.version, taken)
+            return decode_commit(key.log, first.version, taken)
         if not self._env.is_young(started if marker.seen is None else min(started, marker.seen)):
             self._confirm(key, first)
         self.shared.write(rows)
@@ -260,14 +259,6 @@ class Sessions:
                 "the commit took longer than the view age limit and cannot be found any more:"
                 f" reload the session. id={key.session_id!r} version={commit.version}"
             )
-
-    def _decode(self, key: SessionKey, version: int, body: bytes) -> list[EventRow]:
-        try:
-            rows = events.decode(body)
-            check_place(key.log, version, rows)
-        except FormatError as error:
-            raise FormatError(f"{error}. key={commit_key(key.log, version)!r}") from error
-        return rows
 
     def _keep(self, view: SessionView) -> SessionView:
         if view.version:
