@@ -88,16 +88,10 @@ class Appender:
             SessionNotFoundError, StaleSessionError, StorageError: as `commit`.
         """
         turn = self._turns.of(key) if self._turns else None
-        if turn is None or self._turns is None:
-            return
-        with adk_errors():
-            try:
-                marker = self._append(key, turn.session, turn.drafts)
-            except (errors.ConflictError, errors.NotFoundError):
-                self._turns.release(key)
-                raise
-        self._turns.release(key)
-        turn.session._storage_update_marker = self._markers.text(marker)
+        if turn is not None:
+            with adk_errors():
+                marker = self._append_turn(key, turn.session, turn.drafts)
+            turn.session._storage_update_marker = self._markers.text(marker)
 
     def held(self, app_name: str | None = None, user_id: str | None = None) -> list[SessionKey]:
         """Return the sessions of which events are held, of everyone or of an app or user."""
@@ -123,7 +117,16 @@ class Appender:
         if not any(ends_turn(event) for event in new):
             self._turns.hold(key, session, drafts)
             return None
-        marker = self._append(key, session, [*(turn.drafts if turn else ()), *drafts])
+        return self._append_turn(key, session, [*(turn.drafts if turn else ()), *drafts])
+
+    def _append_turn(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Marker:
+        """Store a turn, and hold it no longer, unless it may succeed another time."""
+        assert self._turns is not None
+        try:
+            marker = self._append(key, session, drafts)
+        except (errors.ConflictError, errors.NotFoundError):
+            self._turns.release(key)
+            raise
         self._turns.release(key)
         return marker
 
@@ -147,7 +150,7 @@ def key_of(session: Session) -> SessionKey:
     return session_key(session.app_name, session.user_id, session.id)
 
 
-def session_key(app_name: str, user_id: str, session_id: str) -> SessionKey:
+def session_key(app_name: str, user_id: str, session_id: object) -> SessionKey:
     """Return the key for ids as a caller gives them; blanks around a session id do not count.
 
     ADK's InMemorySessionService and SqliteSessionService strip session ids, so we do.
@@ -155,10 +158,11 @@ def session_key(app_name: str, user_id: str, session_id: str) -> SessionKey:
     Raises:
         InputError: one of them cannot be an id.
     """
+    stripped = session_id.strip() if isinstance(session_id, str) else session_id
     return SessionKey(
         check_id("app_name", app_name),
         check_id("user_id", user_id),
-        check_id("session_id", session_id.strip()),
+        check_id("session_id", stripped),
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
@@ -20,6 +20,7 @@ from lakestore.log.commits import Confirmations, Marker
 from lakestore.log.keys import Scope, SessionKey
 from lakestore.tables.events import EventRow
 
+R = TypeVar("R")
 Folds = Mapping[Scope, ScopeFold]
 
 
@@ -70,14 +71,19 @@ def chosen_events(view: SessionView, config: GetSessionConfig | None) -> list[Ev
     if after is None:
         return [to_event(row) for row in view.events(recent)]
     rows = [row for row in view.events() if event_time(row) >= after]
-    return [to_event(row) for row in (rows if recent is None else rows[len(rows) - recent :])]
+    return [to_event(row) for row in last(rows, recent)]
+
+
+def last(rows: Sequence[R], count: int | None) -> Sequence[R]:
+    """Return the last `count` of `rows`, all of them for None or when there are fewer."""
+    return rows if count is None else rows[max(0, len(rows) - count) :]
 
 
 def last_update_time(view: SessionView) -> float:
     """Return the time of the last event, or that of creation, in seconds since 1970 UTC."""
-    last = view.events(1)
-    if last:
-        return event_time(last[0])
+    newest = view.events(1)
+    if newest:
+        return event_time(newest[0])
     return (view.created or view.rows()[0]).committed_at / 1_000_000
 
 

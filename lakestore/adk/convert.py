@@ -17,6 +17,7 @@ from lakestore.errors import InputError
 from lakestore.history.drafts import Draft, to_json
 from lakestore.tables.events import EventRow
 from lakestore.tables.state import TEMP_PREFIX
+from lakestore.tables.thin import field
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ def to_draft(event: Event) -> Draft:
         actions = event.actions.model_copy(update={"state_delta": stored})
         event = event.model_copy(update={"actions": actions})
     try:
-        text = event.model_dump_json(exclude_none=True)
+        # By alias: some of ADK's models, such as its auth schemes, can only be read back so.
+        text = event.model_dump_json(exclude_none=True, by_alias=True)
     except (PydanticSerializationError, UnicodeEncodeError) as error:
         raise InputError(
             f"an event cannot be written as JSON. event_id={event.id!r} reason={error}"
@@ -136,7 +138,7 @@ def _without_unknown(data: dict[str, Any], error: ValidationError) -> Event:
     logger.warning(
         "an event cannot be parsed by this ADK and is returned empty. event_id=%r", data.get("id")
     )
-    kept = {name: data.get(name) for name in ("id", "author", "invocation_id", "branch")}
+    kept = {name: field(data, name) for name in ("id", "author", "invocation_id", "branch")}
     when = data.get("timestamp")
     return Event.model_validate(
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, TypeVar
@@ -19,8 +19,9 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from lakestore.adk.appending import key_of
-from lakestore.adk.sync import Durability, OrderBy, SyncSessionService
+from lakestore.adk.appending import adk_errors, key_of, session_key
+from lakestore.adk.operations import OrderBy, is_blank
+from lakestore.adk.sync import Durability, SyncSessionService
 from lakestore.adk.uris import ServiceUri, shared_lake
 from lakestore.errors import InputError
 from lakestore.lake import Lake
@@ -96,11 +97,8 @@ class LakeSessionService(BaseSessionService):
             InputError: an id or the state cannot be stored; nothing was written.
             StorageError: it was not created, or (`UnknownOutcomeError`) it may have been.
         """
-        return await self.lake.run(
-            lambda: self.sync.create_session(
-                app_name=app_name, user_id=user_id, state=state, session_id=session_id
-            )
-        )
+        operations = self.sync.operations
+        return await self.lake.run(lambda: operations.create(app_name, user_id, state, session_id))
 
     @override
     async def get_session(
@@ -121,11 +119,12 @@ class LakeSessionService(BaseSessionService):
             FormatError: an object of the session is damaged.
             StorageError: the store failed.
         """
-        return await self.lake.run(
-            lambda: self.sync.get_session(
-                app_name=app_name, user_id=user_id, session_id=session_id, config=config
-            )
-        )
+        if is_blank(session_id):
+            return None
+        key = session_key(app_name, user_id, session_id)
+        await self._settle(key)
+        await self._settle_all(app_name, user_id)
+        return await self.lake.run(lambda: self.sync.operations.get(key, config))
 
     @override
     async def list_sessions(
@@ -153,14 +152,10 @@ class LakeSessionService(BaseSessionService):
             InputError: an argument makes no sense.
             StorageError: the store failed.
         """
+        await self._settle_all(app_name, user_id)
         return await self.lake.run(
-            lambda: self.sync.list_sessions(
-                app_name=app_name,
-                user_id=user_id,
-                order_by=order_by,
-                descending=descending,
-                limit=limit,
-                offset=offset,
+            lambda: self.sync.operations.list_page(
+                app_name, user_id, order_by, descending, limit, offset
             )
         )
 
@@ -172,11 +167,9 @@ class LakeSessionService(BaseSessionService):
             InputError: an id makes no sense.
             StorageError: it was not deleted, or (`UnknownOutcomeError`) it may have been.
         """
-        await self._finish(
-            lambda: self.sync.delete_session(
-                app_name=app_name, user_id=user_id, session_id=session_id
-            )
-        )
+        if not is_blank(session_id):
+            key = session_key(app_name, user_id, session_id)
+            await self._finish(self._delete(key))
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -186,9 +179,8 @@ class LakeSessionService(BaseSessionService):
             InputError: an id makes no sense.
             StorageError: the store failed.
         """
-        return await self.lake.run(
-            lambda: self.sync.get_user_state(app_name=app_name, user_id=user_id)
-        )
+        await self._settle_all(app_name, user_id)
+        return await self.lake.run(lambda: self.sync.operations.user_state(app_name, user_id))
 
     async def get_user_events(
         self,
@@ -212,10 +204,9 @@ class LakeSessionService(BaseSessionService):
             InputError: an argument makes no sense.
             StorageError: the store failed.
         """
+        await self._settle_all(app_name, user_id)
         return await self.lake.run(
-            lambda: self.sync.get_user_events(
-                app_name=app_name, user_id=user_id, since=since, until=until, limit=limit
-            )
+            lambda: self.sync.operations.user_events(app_name, user_id, since, until, limit)
         )
 
     @override
@@ -239,27 +230,44 @@ class LakeSessionService(BaseSessionService):
     async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
         """Append many events as one commit, all or none; costs and errors as `append_event`."""
         key = key_of(session)
-        task = asyncio.ensure_future(self._append(key, session, events))
-        self._keep(task)
         try:
-            # Commit, shared state and what the session shows are one step: ADK's server cancels
-            # runs and then appends to the same session.
-            await asyncio.shield(task)
+            await self._finish(self._append(key, session, events))
         except asyncio.CancelledError:
-            if self.sync.appender.held(key.app_name, key.user_id):
-                self._keep(asyncio.ensure_future(self._write_held(key)))
+            if key in self.sync.appender.held(key.app_name, key.user_id):
+                self._start(self._settle(key))
             raise
         return list(events)
 
     async def _append(self, key: SessionKey, session: Session, events: Sequence[Event]) -> None:
+        # Commit, shared state and what the session shows are one step: ADK's server cancels runs
+        # and then appends to the same session.
         appender = self.sync.appender
         async with self.sync.locks.held_async(key):
             appended = await self.lake.run(lambda: appender.commit(key, session, events))
             appender.apply(session, appended)
 
-    async def _write_held(self, key: SessionKey) -> None:
+    async def _delete(self, key: SessionKey) -> None:
+        def delete() -> None:
+            with adk_errors():
+                self.sync.appender.write_held(key)
+                self.sync.operations.delete(key)
+
         async with self.sync.locks.held_async(key):
-            await self.lake.run(lambda: self.sync.appender.write_held(key))
+            await self.lake.run(delete)
+
+    async def _settle(self, key: SessionKey) -> None:
+        """Wait for the append to a session that is under way, and write what is held of it.
+
+        Locks are waited for here, in the event loop, and never in the lake's threads, which the
+        holder of the lock needs.
+        """
+        async with self.sync.locks.held_async(key):
+            if key in self.sync.appender.held(key.app_name, key.user_id):
+                await self.lake.run(lambda: self.sync.appender.write_held(key))
+
+    async def _settle_all(self, app_name: str | None, user_id: str | None) -> None:
+        for key in self.sync.appender.held(app_name, user_id):
+            await self._finish(self._settle(key))
 
     @override
     async def flush(self) -> None:
@@ -269,7 +277,7 @@ class LakeSessionService(BaseSessionService):
             StaleSessionError: another writer has appended to such a session; its events are lost.
             StorageError: as `append_event`; what was not stored is held still.
         """
-        await self._finish(self.sync.flush)
+        await self._settle_all(None, None)
 
     async def close(self) -> None:
         """Finish what is under way and write what is held. The lake stays open."""
@@ -277,16 +285,16 @@ class LakeSessionService(BaseSessionService):
             await asyncio.wait(set(self._under_way))
         await self.flush()
 
-    async def _finish(self, call: Callable[[], R]) -> R:
+    async def _finish(self, work: Coroutine[Any, Any, R]) -> R:
         """Await a write that goes on when the await is cancelled."""
-        task = asyncio.ensure_future(self.lake.run(call))
-        self._keep(task)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._start(work))
 
-    def _keep(self, task: asyncio.Task[Any]) -> None:
-        """Hold a task, which the event loop itself does not."""
+    def _start(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+        task = asyncio.ensure_future(work)
+        # The event loop itself holds tasks only weakly.
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+        return task
 
     async def __aenter__(self) -> LakeSessionService:
         return self

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -63,50 +64,69 @@ def thin(event_json: str) -> tuple[Any, ...]:
     A field of an unexpected type counts as missing: newer versions of ADK may change it.
     """
     event = _object(json.loads(event_json))
-    parts = [_object(part) for part in _list(_object(event.get("content")).get("parts"))]
-    usage = _object(event.get("usage_metadata"))
-    actions = _object(event.get("actions"))
+    parts = [_object(part) for part in _list(field(field(event, "content"), "parts"))]
+    usage, actions = field(event, "usage_metadata"), field(event, "actions")
     return (
-        _text(event.get("id")),
-        _text(event.get("invocation_id")),
-        _text(event.get("author")),
-        _text(event.get("branch")),
-        microseconds(event.get("timestamp")),
+        _text(field(event, "id")),
+        _text(field(event, "invocation_id")),
+        _text(field(event, "author")),
+        _text(field(event, "branch")),
+        microseconds(field(event, "timestamp")),
         content_text(parts),
-        _text(event.get("model_version")),
-        _text(event.get("finish_reason")),
-        _text(event.get("error_code")),
-        _text(event.get("error_message")),
-        _count(usage.get("prompt_token_count")),
-        _count(usage.get("candidates_token_count")),
-        _count(usage.get("thoughts_token_count")),
-        _count(usage.get("cached_content_token_count")),
-        _count(usage.get("total_token_count")),
-        [name for p in parts if (name := _text(_object(p.get("function_call")).get("name")))],
+        _text(field(event, "model_version")),
+        _text(field(event, "finish_reason")),
+        _text(field(event, "error_code")),
+        _text(field(event, "error_message")),
+        _count(field(usage, "prompt_token_count")),
+        _count(field(usage, "candidates_token_count")),
+        _count(field(usage, "thoughts_token_count")),
+        _count(field(usage, "cached_content_token_count")),
+        _count(field(usage, "total_token_count")),
+        [name for p in parts if (name := _text(field(field(p, "function_call"), "name")))],
         is_final_response(event, parts),
-        actions.get("compaction") is not None,
-        actions.get("rewind_before_invocation_id") is not None,
+        field(actions, "compaction") is not None,
+        field(actions, "rewind_before_invocation_id") is not None,
     )
+
+
+def field(value: object, name: str) -> Any:
+    """Return a field of an ADK object in JSON, None when it is missing or `value` no object.
+
+    ADK's fields stand in JSON by alias (`usageMetadata`), as they are stored, or by `name`
+    (`usage_metadata`), as others may have written them; ADK itself reads both.
+    """
+    if not isinstance(value, dict):
+        return None
+    found = value.get(_alias(name))
+    return value.get(name) if found is None else found
+
+
+@cache
+def _alias(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def content_text(parts: Sequence[dict[str, Any]]) -> str | None:
     """Return the text parts that are not thoughts, joined by newlines; None when there are none."""
-    texts = [t for p in parts if (t := _text(p.get("text"))) is not None and not p.get("thought")]
+    spoken = (part for part in parts if not field(part, "thought"))
+    texts = [text for part in spoken if (text := _text(field(part, "text"))) is not None]
     return "\n".join(texts) if texts else None
 
 
 def is_final_response(event: dict[str, Any], parts: Sequence[dict[str, Any]]) -> bool:
     """Tell whether the event ends a turn, by the rule of ADK's `Event.is_final_response`."""
-    if _object(event.get("actions")).get("skip_summarization") or event.get(
-        "long_running_tool_ids"
-    ):
+    if field(field(event, "actions"), "skip_summarization"):
         return True
-    calls = any(part.get("function_call") is not None for part in parts)
-    if event.get("error_code") and not event.get("partial") and not calls:
+    if field(event, "long_running_tool_ids"):
         return True
-    responses = any(part.get("function_response") is not None for part in parts)
-    trailing = bool(parts) and parts[-1].get("code_execution_result") is not None
-    return not (calls or responses or event.get("partial") or trailing)
+    partial = field(event, "partial")
+    calls = any(field(part, "function_call") is not None for part in parts)
+    if field(event, "error_code") and not partial and not calls:
+        return True
+    responses = any(field(part, "function_response") is not None for part in parts)
+    trailing = bool(parts) and field(parts[-1], "code_execution_result") is not None
+    return not (calls or responses or partial or trailing)
 
 
 def microseconds(timestamp: object) -> int | None:

@@ -1,0 +1,159 @@
+"""The catalog: a DuckDB database that follows the lake's logs, and SQL over it.
+
+Owns when a refresh may be shared, and that a forked process begins anew. How logs are read is
+`lakestore.catalog.reading`'s, what the views show `lakestore.catalog.views`'s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from lakestore.catalog.database import Database
+from lakestore.catalog.reading import Known, Reading, Source
+from lakestore.catalog.views import VIEWS, quoted
+from lakestore.clock import Clock
+from lakestore.errors import InputError
+from lakestore.log.marker import Limits
+from lakestore.storage import Metrics, ObjectStore, Pool
+
+_BATCH_ROWS = 8_192
+
+
+class _Followed:
+    """What one process holds: the database, and how far it follows the logs."""
+
+    def __init__(self) -> None:
+        self.database = Database()
+        self.known = Known()
+        self.lock = Lock()
+        self.begun = 0
+        """Refreshes that have begun; the lock guards it."""
+        self.done = 0
+        """Which of them was the last to succeed."""
+        self.doubtful = False
+        """Whether it cannot be told if the last change of the database took place."""
+
+
+class Catalog:
+    """SQL over all sessions of a lake, as of the last refresh. Safe to use from many threads."""
+
+    def __init__(
+        self, store: ObjectStore, pool: Pool, clock: Clock, metrics: Metrics, limits: Limits
+    ) -> None:
+        """Follow the logs in `store`; reads nothing yet.
+
+        Args:
+            store: Where the lake is; nothing is written to it.
+            pool: Runs requests side by side.
+            clock: Tells how long reading took.
+            metrics: Counts what had to be read again.
+            limits: The lake's.
+        """
+        self._source = Source(store, pool, clock, metrics, limits)
+        # By process: DuckDB does not survive a fork, and neither do locks that a thread held.
+        self._followed: dict[int, _Followed] = {}
+        self._here()
+
+    def _here(self) -> _Followed:
+        pid = os.getpid()
+        found = self._followed.get(pid)
+        return found or self._followed.setdefault(pid, _Followed())
+
+    def refresh(self) -> None:
+        """Take in all that was committed before the call. Queries see it whole, or not at all.
+
+        A damaged object hides what its session has from there on, is named in a logged warning,
+        and is tried again at the next refresh.
+
+        Raises:
+            StorageError: the store failed, or logs changed faster than they could be read.
+        """
+        here = self._here()
+        earlier = here.begun
+        with here.lock:
+            # Another thread's refresh that began after this call has seen what this one would.
+            if here.done <= earlier:
+                here.begun += 1
+                self._follow(here)
+                here.done = here.begun
+
+    def _follow(self, here: _Followed) -> None:
+        database, known = here.database, here.known
+        with database.change():
+            if here.doubtful:
+                database.clear()
+                known.versions.clear()
+            reached = Reading(self._source, known, database.add).run()
+            here.doubtful = True
+        known.versions.update(reached)
+        here.doubtful = False
+
+    def sql(
+        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """Return the relation that `query` describes, as of the last refresh before it is run.
+
+        Args:
+            query: One query; its views are `VIEWS`.
+            params: Values for `?` (a sequence) or `$name` (a mapping).
+
+        Raises:
+            InputError: `query` is not one query.
+            QueryError: DuckDB does not understand it.
+        """
+        return self._here().database.query(query, params)
+
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Sequence[Any] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream a view in batches, never held in memory as a whole.
+
+        Args:
+            table: The view's name.
+            columns: Which columns, in this order; None for all.
+            where: A condition in SQL, with `?` for each value of `params`.
+            params: The values.
+
+        Raises:
+            InputError: there is no such view or column, or `where` is more than a condition.
+            QueryError: DuckDB does not understand `where`.
+        """
+        query = _select(table, columns)
+        if where is not None:
+            query = f"{query} WHERE (\n{where}\n)"
+        return self.sql(query, params).to_arrow_reader(_BATCH_ROWS)
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection with all views; the same one every time, until a fork.
+
+        What it shows moves on with `refresh`. Closing it leaves the catalog as it is.
+        """
+        return self._here().database.connection
+
+    def close(self) -> None:
+        """Free the memory. Connections and relations of the catalog fail from now on."""
+        followed = self._followed.get(os.getpid())
+        if followed is not None:
+            followed.database.close()
+
+
+def _select(table: str, columns: Sequence[str] | None) -> str:
+    view = VIEWS.get(table)
+    if view is None:
+        raise InputError(f"no such view. {table=} views={list(VIEWS)}")
+    names = list(view.columns) if columns is None else list(columns)
+    unknown = [name for name in names if name not in view.columns]
+    if unknown or not names:
+        raise InputError(f"no such columns. {table=} {unknown=} columns={list(view.columns)}")
+    return f"SELECT {', '.join(map(quoted, names))} FROM {quoted(table)}"

@@ -1,0 +1,191 @@
+"""The command line: arguments in, one call, text or JSON out. No logic of lakes lives here."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import click
+
+from lakestore.errors import InputError, LakeError
+from lakestore.lake import Lake
+from lakestore.shell.conversation import conversation_lines
+from lakestore.shell.finding import find_session, read_conversation
+from lakestore.shell.services import (
+    Placement,
+    agent_folders,
+    plan_services,
+    service_uri,
+    services_yaml,
+    write_services,
+)
+from lakestore.shell.tables import FORMATS, render
+from lakestore.shell.text import shown_url, terminal_width
+
+DEMO_URL = "demo-lake"
+
+
+_EXAMPLES = """\b
+Examples:
+  lakestore sql ./lake "describe events"
+  lakestore sql ./lake "select text from events where user_id = ?" --param ana"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="lakestore")
+def main() -> None:
+    """Sessions of ADK agents in a lake: a demo, SQL, conversations, and how ADK finds it.
+
+    URL is a folder (./lake), file:///absolute/folder or memory://name.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot write a letter shall show its number, not end the command.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _reports_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn what lakestore raises on purpose into one line on stderr and exit code 1."""
+
+    @wraps(command)
+    def reporting(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except LakeError as error:
+            raise click.ClickException(_without_secrets(str(error), kwargs.get("url"))) from None
+
+    return reporting
+
+
+def _without_secrets(message: str, url: str | None) -> str:
+    return message.replace(url, shown_url(url)) if url else message
+
+
+@main.command()
+@click.argument("url", default=DEMO_URL)
+@_reports_errors
+def demo(url: str) -> None:
+    """Run an agent on a lake, then ask the lake in SQL.
+
+    URL is where the lake is made; without it, the folder ./demo-lake. The agent's model answers
+    from a script, so no key and no network is needed. Run again, it adds more sessions.
+    """
+    # ADK takes a second to import, which no other command needs.
+    from lakestore.demo.run import run_demo
+
+    run_demo(url, click.echo)
+
+
+@main.command(epilog=_EXAMPLES)
+@click.argument("url")
+@click.argument("query")
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="VALUE",
+    help="The value of the next ? in QUERY, as text (?::int makes it a number); may be repeated.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="table shortens what does not fit the terminal; json and csv are for programs.",
+)
+@_reports_errors
+def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
+    """Run QUERY over the lake at URL.
+
+    The views are `events` and `sessions`; the SQL is DuckDB's. Nothing is written to the lake.
+    """
+    # DuckDB takes a while to import, which the other commands need not wait for.
+    from lakestore.catalog import QueryError
+
+    with Lake.open(url, read_only=True) as lake:
+        try:
+            answer = lake.sql(query, list(params))
+            columns, rows = answer.columns, answer.fetchall()
+        except QueryError as error:
+            raise InputError(str(error)) from None
+    for line in render(columns, rows, form, terminal_width()):
+        click.echo(line)
+
+
+@main.command()
+@click.argument("url")
+@click.argument("session_id")
+@click.option("--app", "app_name", help="The app, if sessions of several have this id.")
+@click.option("--user", "user_id", help="The user, if sessions of several have this id.")
+@click.option("--full", is_flag=True, help="Show arguments and answers of tools at full length.")
+@_reports_errors
+def show(url: str, session_id: str, app_name: str | None, user_id: str | None, full: bool) -> None:
+    """Print a session as a conversation.
+
+    SESSION_ID is looked for in the lake at URL, among all apps and users unless told which.
+    """
+    with Lake.open(url, read_only=True) as lake:
+        talk = read_conversation(lake, find_session(lake, session_id, app_name, user_id))
+    for line in conversation_lines(talk, terminal_width(), full=full):
+        click.echo(line)
+
+
+@main.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--url", help="Where the lake is or will be.  [default: DIR/.lake]")
+@_reports_errors
+def init(folder: Path, url: str | None) -> None:
+    """Let ADK find lakestore from DIR.
+
+    DIR is the folder of your agents, or that of one. Writes services.yaml into DIR, where adk web
+    and adk api_server look, and into each agent's folder, where adk run looks. A services.yaml that
+    stands there is never changed.
+    """
+    if not folder.is_dir():
+        raise InputError(f"no such folder: {folder}")
+    uri = service_uri(url or str(folder.absolute() / ".lake"))
+    placements = plan_services(folder)
+    incomplete = [place for place in placements if place.existing and place.missing]
+    if incomplete:
+        raise InputError("".join(_to_add(place) for place in incomplete).rstrip())
+    for place in placements:
+        if place.existing:
+            click.echo(f"kept   {place.target}  (has the entries)")
+        else:
+            write_services(place)
+            click.echo(f"wrote  {place.target}")
+    for line in _next_steps(folder, uri):
+        click.echo(line)
+
+
+def _to_add(place: Placement) -> str:
+    lines = services_yaml(place.missing).removeprefix("services:\n")
+    return f"{place.target} is yours and stays as it is; add under `services:`\n{lines}\n"
+
+
+def _next_steps(folder: Path, uri: str) -> Iterator[str]:
+    option = shlex.quote(f"--session_service_uri={uri}")
+    yield ""
+    yield "Start ADK on the lake:"
+    yield f"  adk web {option} {shlex.quote(str(folder))}"
+    yield f"  adk api_server {option} {shlex.quote(str(folder))}"
+    for agent in agent_folders(folder):
+        yield f"  adk run {option} {shlex.quote(str(agent))}"
+    yield ""
+    if uri.startswith("lakestore+memory:"):
+        yield "A lake in memory is gone when ADK stops."
+    else:
+        lake = shlex.quote(unquote(uri.partition("://")[2]))
+        yield "Then ask it:"
+        yield f'  lakestore sql {lake} "select * from sessions"'
+
+
+if __name__ == "__main__":
+    main(prog_name="lakestore")

@@ -1,0 +1,67 @@
+"""Finds a session that someone names on the command line, and reads it. Never imports ADK."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from lakestore.errors import InputError, NotFoundError
+from lakestore.lake import Lake
+from lakestore.log.keys import Scope, SessionKey
+from lakestore.shell.conversation import Conversation
+from lakestore.tables.state import APP_PREFIX, USER_PREFIX
+
+
+def find_session(
+    lake: Lake, session_id: str, app_name: str | None, user_id: str | None
+) -> SessionKey:
+    """Return the one session of that id, among all apps and users where none is given.
+
+    Looks through the whole lake unless both are given.
+
+    Raises:
+        NotFoundError: there is none.
+        InputError: there are several.
+    """
+    if app_name is not None and user_id is not None:
+        return SessionKey(app_name, user_id, session_id)
+    found = lake.sql(
+        "select app_name, user_id from sessions where session_id = ?"
+        " and app_name = coalesce(?, app_name) and user_id = coalesce(?, user_id) order by all",
+        [session_id, app_name, user_id],
+    ).fetchall()
+    if not found:
+        raise NotFoundError(f"no such session. {session_id=}")
+    if len(found) > 1:
+        choices = "".join(
+            f"\n  --app {shlex.quote(app)} --user {shlex.quote(user)}" for app, user in found
+        )
+        raise InputError(f"{len(found)} sessions have the id {session_id!r}; say which:{choices}")
+    ((app, user),) = found
+    return SessionKey(app, user, session_id)
+
+
+def read_conversation(lake: Lake, key: SessionKey) -> Conversation:
+    """Return the session with all its events and the state of all scopes.
+
+    Raises:
+        NotFoundError: there is no such session.
+        FormatError: one of its objects is damaged.
+        StorageError: the store failed.
+    """
+    read = lake.sessions.read(key)
+    if read is None:
+        raise NotFoundError(
+            f"no such session. session_id={key.session_id!r} app_name={key.app_name!r}"
+            f" user_id={key.user_id!r}"
+        )
+    view, folds = read
+    state = dict(view.state)
+    for scope, prefix in (
+        (Scope(key.app_name, None), APP_PREFIX),
+        (Scope(key.app_name, key.user_id), USER_PREFIX),
+    ):
+        if scope in folds:
+            state |= {prefix + name: value for name, value in folds[scope].values().items()}
+    events = [json.loads(row.event_json or "{}") for row in view.events()]
+    return Conversation(key.app_name, key.user_id, key.session_id, events, state)
