@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
@@ -15,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from lakestore.errors import InputError
 from lakestore.history.drafts import Draft, to_json
-from lakestore.tables.events import EventRow
+from lakestore.tables.events import EventRow, event_of
 from lakestore.tables.state import TEMP_PREFIX
 from lakestore.tables.thin import field
 
@@ -113,12 +112,7 @@ def to_event(row: EventRow) -> Event:
     try:
         return Event.model_validate_json(text)
     except ValidationError as error:
-        return _without_unknown(json.loads(text), error)
-
-
-def timestamp(row: EventRow) -> float:
-    """Return the event's exact time in seconds since 1970 UTC."""
-    return float(json.loads(row.event_json or "{}").get("timestamp", 0.0))
+        return _without_unknown(event_of(row), error)
 
 
 def _without_unknown(data: dict[str, Any], error: ValidationError) -> Event:

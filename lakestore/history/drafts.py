@@ -11,7 +11,7 @@ from lakestore.history.environment import Environment
 from lakestore.log.commits import Marker
 from lakestore.log.keys import Scope, SessionKey
 from lakestore.log.stamps import Stamper
-from lakestore.tables.events import EventRow, Kind
+from lakestore.tables.events import EventRow, Kind, event_of
 from lakestore.tables.state import split_scopes
 
 
@@ -29,14 +29,12 @@ class Draft:
         """Tell whether `row` holds this very event: the same id and the same content."""
         if row.event_json is None or event_id(row) != self.event_id:
             return False
-        return row.event_json == self.event_json or (
-            json.loads(row.event_json) == json.loads(self.event_json)
-        )
+        return row.event_json == self.event_json or (event_of(row) == json.loads(self.event_json))
 
 
 def event_id(row: EventRow) -> str | None:
     """Return the id of the event in `row`, None when it holds none."""
-    found = json.loads(row.event_json).get("id") if row.event_json else None
+    found = event_of(row).get("id")
     return found if isinstance(found, str) else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakestore.errors import FormatError
 from lakestore.tables import events
-from lakestore.tables.events import EventRow
+from lakestore.tables.events import EventRow, delta_of
 
 
 class Rollup:
@@ -27,7 +27,7 @@ class Rollup:
         if checkpoint.kind != "checkpoint":
             raise FormatError("a rollup ends with a checkpoint row")
         self.checkpoint = checkpoint
-        self.state: dict[str, Any] = json.loads(checkpoint.state_delta or "{}")
+        self.state: dict[str, Any] = delta_of(checkpoint)
 
     @property
     def nbytes(self) -> int:

@@ -50,6 +50,7 @@ class Sessions:
         self._loader = Loader(environment, self._cache)
         self.shared = SharedState(environment, stamper)
         self.confirmations = Confirmations()
+        self._rolling: set[SessionKey] = set()
 
     def load(self, key: SessionKey) -> SessionView:
         """Return the session as it is now, whatever is cached; version 0 when it never was.
@@ -215,16 +216,17 @@ class Sessions:
         self, key: SessionKey, marker: Marker, rows: list[EventRow], pending: list[Draft]
     ) -> tuple[Marker, list[Draft]]:
         """Take the commit `rows`, found right after `marker`, as ours, or say why it is not."""
+        first = rows[0]
+        if not self._env.is_young(marker.seen):
+            # It may be what another stalled writer left under a name that was swept.
+            self._confirm(key, first)
         self.shared.complete(rows, {})
         self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
-        first = rows[0]
         if first.kind == "delete":
             raise _missing(key)
         ours = [next((d for d in pending if d.stands_in(row)), None) for row in rows]
         if first.kind != "event" or None in ours:
             raise _stale(key)
-        if not self._env.is_young(marker.seen):
-            self._confirm(key, first)
         # Reading a commit that exists confirms nothing: the view stays as old as it was.
         after = Marker(first.version, first.token, marker.seen)
         self._extend(key, marker, rows, None)
@@ -240,7 +242,9 @@ class Sessions:
             self._env.store,
             commit_key(key.log, first.version),
             events.encode_commit(rows),
-            is_ours=lambda body: events.decode(body)[0].token == first.token,
+            is_ours=lambda body: (
+                decode_commit(key.log, first.version, body)[0].token == first.token
+            ),
             clock=self._env.clock,
             metrics=self._env.metrics,
         )
@@ -275,7 +279,8 @@ class Sessions:
             due = rollup_is_due(view)
         else:
             due = rows[0].version % _LOOK_EVERY == 0
-        if due and self._env.rollups:
+        if due and self._env.rollups and key not in self._rolling:
+            self._rolling.add(key)
             self._env.upkeep(lambda: self.roll_up(key))
 
     def roll_up(self, key: SessionKey, *, force: bool = False) -> None:
@@ -290,6 +295,8 @@ class Sessions:
                 self._keep(roll_up(self._env, view))
         except LakeError:
             logger.warning("a rollup was not written. log=%r", key.log, exc_info=True)
+        finally:
+            self._rolling.discard(key)
 
 
 def _missing(key: SessionKey) -> NotFoundError:

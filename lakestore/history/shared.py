@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakestore.errors import FormatError, NotFoundError, StorageError
+from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.log.entries import Entry, list_entries, put_entry
 from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key
 from lakestore.log.stamps import Stamper
 from lakestore.tables import state
-from lakestore.tables.events import EventRow
+from lakestore.tables.events import EventRow, delta_of
 from lakestore.tables.state import StateRow, latest, split_scopes
 
 logger = logging.getLogger(__name__)
@@ -213,6 +213,10 @@ class SharedState:
                 body = state.encode(list(fold.rows.values()))
                 ours = put_entry(self._env.store, scope.entries, stamp, body, fold=True)
                 self._sweep(scope, ours)
+        except LakeError:
+            logger.warning(
+                "a fold of state entries was not put. key=%r", scope.entries, exc_info=True
+            )
         finally:
             self._folding.discard(scope)
 
@@ -224,13 +228,20 @@ class SharedState:
         if not old:
             return
         cover = old[-1]
-        held = latest(_decode(cover.key, store.get(cover.key)))
+        held = latest(self._rows_of(cover))
         for entry in listed:
             if entry.stamp >= cover.stamp:
                 continue
-            rows = _decode(entry.key, store.get(entry.key))
+            rows = self._rows_of(entry)
             if rows and all(row.key in held and held[row.key].stamp >= row.stamp for row in rows):
                 store.delete(entry.key)
+
+    def _rows_of(self, entry: Entry) -> list[StateRow]:
+        """Return what an entry holds; nothing when another sweep has removed it."""
+        try:
+            return _decode(entry.key, self._env.store.get(entry.key))
+        except NotFoundError:
+            return []
 
 
 def shared_rows(rows: Sequence[EventRow]) -> dict[Scope, list[StateRow]]:
@@ -241,7 +252,7 @@ def shared_rows(rows: Sequence[EventRow]) -> dict[Scope, list[StateRow]]:
     merged: dict[Scope, dict[str, Any]] = {}
     for row in rows:
         if row.state_delta:
-            _, user, app = split_scopes(json.loads(row.state_delta))
+            _, user, app = split_scopes(delta_of(row))
             for scope, part in (
                 (Scope(row.app_name, row.user_id), user),
                 (Scope(row.app_name, None), app),

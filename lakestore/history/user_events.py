@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from lakestore.errors import InputError
 from lakestore.history.sessions import Sessions
 from lakestore.log.keys import check_id
-from lakestore.tables.events import EventRow
+from lakestore.tables.events import EventRow, event_of
 
 
 def event_rows(
@@ -53,7 +52,7 @@ def event_rows(
 
 def event_time(row: EventRow) -> float:
     """Return the event's exact time in seconds since 1970 UTC; 0.0 when it has none."""
-    found = json.loads(row.event_json or "{}").get("timestamp")
+    found = event_of(row).get("timestamp")
     return float(found) if isinstance(found, int | float) else 0.0
 
 

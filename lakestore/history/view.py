@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from lakestore.history.rollup import Rollup
 from lakestore.log.commits import Marker
 from lakestore.log.keys import SessionKey
-from lakestore.tables.events import EventRow
+from lakestore.tables.events import EventRow, delta_of
 from lakestore.tables.state import split_scopes
 
 _ROW_OVERHEAD = 400
@@ -125,4 +124,4 @@ class SessionView:
 
 def session_part(row: EventRow) -> dict[str, Any]:
     """Return the session's own keys of what the row sets."""
-    return split_scopes(json.loads(row.state_delta))[0] if row.state_delta else {}
+    return split_scopes(delta_of(row))[0] if row.state_delta else {}

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Literal
 
 from lakestore.clock import Clock
 from lakestore.errors import (
@@ -25,7 +26,7 @@ from lakestore.storage import Metrics, ObjectStore
 
 logger = logging.getLogger(__name__)
 
-_MARKER = re.compile(r"(\d+):([0-9a-f]+)")
+_MARKER = re.compile(r"([0-9]{1,20}):([0-9a-f]+)")
 _MARKERS_REMEMBERED = 65_536
 _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.05
@@ -134,30 +135,49 @@ def put_commit(
         UnknownOutcomeError: the commit may have landed, or may still.
         StorageError: it did not land.
     """
-    pause = _FIRST_PAUSE_SECONDS
+    in_doubt = False
     for attempt in range(_ATTEMPTS):
         if attempt:
             metrics.add("retries")
-            clock.sleep(pause)
-            pause *= 4
-        try:
-            store.put_if_absent(key, body)
+            clock.sleep(_FIRST_PAUSE_SECONDS * 4 ** (attempt - 1))
+        outcome = _send(store, key, body, in_doubt=in_doubt)
+        if outcome == "created":
             return None
-        except AlreadyExistsError:
-            pass
-        except UnknownOutcomeError:
-            logger.warning("outcome of a commit is not known, reading it back. key=%r", key)
-        try:
-            there = store.get(key)
-        except NotFoundError:
-            continue
-        except StorageError as error:
-            raise UnknownOutcomeError(f"could not read the commit back. {key=}") from error
-        if is_ours(there):
+        in_doubt = in_doubt or outcome == "unknown"
+        there = _read_back(store, key)
+        if there is not None and is_ours(there):
             return None
-        metrics.add("conflicts")
-        return there
+        if there is not None:
+            metrics.add("conflicts")
+            return there
     raise UnknownOutcomeError(f"the commit may have landed, or may still. {key=}")
+
+
+def _send(
+    store: ObjectStore, key: str, body: bytes, *, in_doubt: bool
+) -> Literal["created", "refused", "unknown"]:
+    try:
+        store.put_if_absent(key, body)
+    except AlreadyExistsError:
+        return "refused"
+    except UnknownOutcomeError:
+        logger.warning("outcome of a commit is not known, reading it back. key=%r", key)
+        return "unknown"
+    except StorageError as error:
+        if not in_doubt:
+            raise
+        raise UnknownOutcomeError(f"an earlier request may have landed. {key=}") from error
+    return "created"
+
+
+def _read_back(store: ObjectStore, key: str) -> bytes | None:
+    """Return what stands under a key that was refused or is in doubt, None when nothing does."""
+    try:
+        return store.get(key)
+    except NotFoundError:
+        return None
+    except StorageError as error:
+        raise UnknownOutcomeError(f"could not read the commit back. {key=}") from error
 
 
 def probe(store: ObjectStore, log: str, version: int) -> bytes | None:

@@ -27,8 +27,8 @@ _LITERAL = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 _NEVER_FIRST = frozenset(b"-_.")
 _LONGEST = 120
 _PREFIX = 80
-_LOG_NAME = re.compile(r"(\d{20})(r?)\.parquet")
-_ENTRY_NAME = re.compile(r"(\d{16}-\d{6}-[0-9a-f]{16})(f?)\.parquet")
+_LOG_NAME = re.compile(r"([0-9]{20})(r?)\.parquet")
+_ENTRY_NAME = re.compile(r"([0-9]{17}-[0-9]{6}-[0-9a-f]{16})(f?)\.parquet")
 
 
 def check_id(what: str, value: object) -> str:
@@ -110,6 +110,11 @@ class Scope:
         """The prefix of the scope's state entries."""
         user = NONE if self.user_id is None else encode_id(self.user_id)
         return f"{app_entries(self.app_name)}user={user}/"
+
+
+def proof_key(token: str) -> str:
+    """Return the key that a creator of a lake proves its store with."""
+    return f"proof/{token}.json"
 
 
 def app_logs(app_name: str) -> str:

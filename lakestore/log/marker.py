@@ -6,6 +6,7 @@ Owns how it is created, and the proof that the store refuses a second creation.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakestore.clock import Clock, NewToken
@@ -16,7 +17,7 @@ from lakestore.errors import (
     NotFoundError,
     UnsupportedStoreError,
 )
-from lakestore.log.keys import MARKER_KEY
+from lakestore.log.keys import MARKER_KEY, proof_key
 from lakestore.storage import ObjectStore
 
 FORMAT_VERSION = 1
@@ -56,28 +57,36 @@ def read_limits(store: ObjectStore) -> Limits:
                 f" {FORMAT_VERSION}: upgrade lakestore. url={store.url!r}"
             )
         return Limits(float(marker["view_age_seconds"]), float(marker["grace_seconds"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise FormatError(f"{MARKER_KEY} is damaged. url={store.url!r}") from error
 
 
 def create_lake(store: ObjectStore, limits: Limits, clock: Clock, new_token: NewToken) -> Limits:
-    """Create the marker, or read the one that another process created first.
+    """Prove the store, then create the marker, or read the one that another process created first.
 
-    The creator creates it twice: a store that lets the second through ignores the condition, and
-    no lake is safe in it.
+    The marker is created last, so that whoever finds one need not prove the store again.
 
     Raises:
-        UnsupportedStoreError: the store does not refuse the second creation.
+        UnsupportedStoreError: the store does not refuse to create an object twice.
     """
+    _prove(store, proof_key(new_token()))
     try:
         store.put_if_absent(MARKER_KEY, _marker(limits, clock, new_token()))
     except AlreadyExistsError:
         return read_limits(store)
+    return limits
+
+
+def _prove(store: ObjectStore, key: str) -> None:
+    """Create an object twice: a store that lets the second through ignores the condition."""
+    with suppress(AlreadyExistsError):  # the request was sent twice
+        store.put_if_absent(key, b"the first")
     try:
-        store.put_if_absent(MARKER_KEY, _marker(limits, clock, new_token()))
+        store.put_if_absent(key, b"the second")
     except AlreadyExistsError:
-        return limits
-    store.delete(MARKER_KEY)
+        return
+    finally:
+        store.delete(key)
     raise UnsupportedStoreError(
         "the store let an object be created twice, so writers would overwrite each other;"
         f" use one that honours create-only writes. url={store.url!r}"

@@ -14,14 +14,16 @@ from lakestore.clock import Clock, NewToken
 from lakestore.log.keys import Scope
 
 _SCOPES_REMEMBERED = 65_536
+_LAST_MICROSECOND = 10**17 - 10**6
+"""Some seconds before what 17 digits hold, so that there are always later ones."""
 
 
 def stamp_text(micros: int, counter: int, token: str) -> str:
-    """Return a stamp: 16 digits of microseconds since 1970, 6 of a counter, 16 of a random token.
+    """Return a stamp: 17 digits of microseconds since 1970, 6 of a counter, 16 of a random token.
 
     Stamps of one scope compare as texts.
     """
-    return f"{micros:016}-{counter:06}-{token}"
+    return f"{micros:017}-{counter:06}-{token}"
 
 
 class Stamper:
@@ -43,7 +45,7 @@ class Stamper:
 
     def stamp(self, scopes: list[Scope]) -> str:
         """Return a stamp that is later than all seen in each of `scopes`."""
-        now = (max(0, int(self._clock.wall() * 1_000_000)), 0)
+        now = (min(max(0, int(self._clock.wall() * 1_000_000)), _LAST_MICROSECOND), 0)
         with self._lock:
             latest = max(self._seen.get(scope, self._floor) for scope in scopes)
             time = now if now > latest else (latest[0], latest[1] + 1)

@@ -7,9 +7,11 @@ this store calls the operating system itself: write aside, fsync, link, fsync th
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from typing_extensions import override
@@ -23,6 +25,8 @@ from lakestore.errors import (
     UnsupportedStoreError,
 )
 from lakestore.storage.store import ObjectStore, StoredObject, check_body, check_range
+
+logger = logging.getLogger(__name__)
 
 _ASIDE = ".tmp"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -41,6 +45,7 @@ class LocalStore(ObjectStore):
 
     def __init__(self, root: str | Path, *, new_token: NewToken = new_token) -> None:
         self._root = os.path.abspath(root)
+        self._prefix = self._root.rstrip(os.sep) + os.sep
         self._new_token = new_token
         self.url = Path(self._root).as_posix()
         # Folders whose own entry this process has made durable, oldest use first.
@@ -53,29 +58,25 @@ class LocalStore(ObjectStore):
         try:
             aside = self._write_aside(body)
         except OSError as error:
-            raise StorageError(f"could not write. {key=} reason={error}") from error
+            raise _failed("write", key, error) from error
         try:
-            self._link(aside, path)
-            self._sync_folder(os.path.dirname(path), key)
-        except FileExistsError:
-            raise AlreadyExistsError(f"the name is taken. {key=}") from None
-        except OSError as error:
-            if error.errno in _CANNOT_LINK:
-                raise UnsupportedStoreError(
-                    "this file system cannot create a file exclusively (no hard links);"
-                    f" use a folder on another one. url={self.url!r} reason={error}"
-                ) from error
-            raise StorageError(f"could not write. {key=} reason={error}") from error
+            self._link(aside, path, key)
         finally:
-            os.unlink(aside)
+            _tidy(aside)
+        try:
+            _fsync_folder(os.path.dirname(path))
+        except OSError as error:
+            raise UnknownOutcomeError(
+                f"written, but the folder could not be made durable. {key=} reason={error}"
+            ) from error
 
     def _write_aside(self, body: bytes) -> str:
-        folder = os.path.join(self._root, _ASIDE)
+        folder = self._prefix + _ASIDE
         path = os.path.join(folder, f"{os.getpid()}-{self._new_token()}")
         try:
             descriptor = os.open(path, _CREATE, 0o666)
         except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
+            self._make_folder(folder)
             descriptor = os.open(path, _CREATE, 0o666)
         try:
             with open(descriptor, "wb", buffering=0) as file:
@@ -88,34 +89,43 @@ class LocalStore(ObjectStore):
             raise
         return path
 
-    def _link(self, aside: str, path: str) -> None:
+    def _link(self, aside: str, path: str, key: str) -> None:
         folder = os.path.dirname(path)
-        if folder not in self._durable:
-            self._make_folder(folder)
-        os.link(aside, path)
+        try:
+            if folder not in self._durable:
+                self._make_folder(folder)
+        except OSError as error:
+            raise _failed("make the folder of", key, error) from error
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            raise AlreadyExistsError(f"the name is taken. {key=}") from None
+        except OSError as error:
+            if error.errno not in _CANNOT_LINK:
+                raise _failed("write", key, error) from error
+            raise UnsupportedStoreError(
+                "this file system cannot create a file exclusively (no hard links);"
+                f" use a folder on another one. url={self.url!r} reason={error}"
+            ) from error
 
     def _make_folder(self, folder: str) -> None:
-        """Make the folder and see to it that it survives a crash, whoever made it."""
-        missing = folder
-        while missing not in self._durable and len(missing) > len(self._root):
-            parent = os.path.dirname(missing)
-            os.makedirs(missing, exist_ok=True)
-            _fsync_folder(parent)
-            missing = parent
-        if missing == self._root:
-            os.makedirs(self._root, exist_ok=True)
-            _fsync_folder(os.path.dirname(self._root))
+        """Make the folder and see to it that it survives a crash, whoever made it.
+
+        Of the folders above the root only those that had to be made: others are not ours.
+        """
+        parent = os.path.dirname(folder)
+        if folder != parent and parent not in self._durable:
+            within = len(folder) > len(self._root)
+            if within or not os.path.isdir(parent):
+                self._make_folder(parent)
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+        if not os.path.isdir(folder):
+            raise NotADirectoryError(errno.ENOTDIR, "a file stands in place of a folder", folder)
+        _fsync_folder(parent)
         self._durable[folder] = None
         while len(self._durable) > _FOLDERS_REMEMBERED:
             self._durable.popitem(last=False)
-
-    def _sync_folder(self, folder: str, key: str) -> None:
-        try:
-            _fsync_folder(folder)
-        except OSError as error:
-            raise UnknownOutcomeError(
-                f"written, but the folder could not be made durable. {key=} reason={error}"
-            ) from error
 
     @override
     def get(self, key: str) -> bytes:
@@ -125,7 +135,7 @@ class LocalStore(ObjectStore):
         except _NOT_THERE:
             raise NotFoundError(f"no such object. {key=}") from None
         except OSError as error:
-            raise StorageError(f"could not read. {key=} reason={error}") from error
+            raise _failed("read", key, error) from error
 
     @override
     def get_range(self, key: str, start: int, length: int) -> bytes:
@@ -137,7 +147,7 @@ class LocalStore(ObjectStore):
         except _NOT_THERE:
             raise NotFoundError(f"no such object. {key=}") from None
         except OSError as error:
-            raise StorageError(f"could not read. {key=} reason={error}") from error
+            raise _failed("read", key, error) from error
 
     @override
     def size(self, key: str) -> int:
@@ -146,7 +156,7 @@ class LocalStore(ObjectStore):
         except _NOT_THERE:
             raise NotFoundError(f"no such object. {key=}") from None
         except OSError as error:
-            raise StorageError(f"could not read. {key=} reason={error}") from error
+            raise _failed("read", key, error) from error
 
     @override
     def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
@@ -154,7 +164,7 @@ class LocalStore(ObjectStore):
         try:
             yield from self._walk(folder + "/" if folder else "", prefix, after)
         except OSError as error:
-            raise StorageError(f"could not list. {prefix=} reason={error}") from error
+            raise _failed("list", prefix, error) from error
 
     def _walk(self, folder: str, prefix: str, after: str) -> Iterator[StoredObject]:
         try:
@@ -182,10 +192,21 @@ class LocalStore(ObjectStore):
         except _NOT_THERE:
             return
         except OSError as error:
-            raise StorageError(f"could not delete. {key=} reason={error}") from error
+            raise _failed("delete", key, error) from error
 
     def _path(self, key: str) -> str:
-        return f"{self._root}/{key}"
+        return self._prefix + key
+
+
+def _failed(verb: str, key: str, error: OSError) -> StorageError:
+    return StorageError(f"could not {verb}. {key=} reason={error}")
+
+
+def _tidy(aside: str) -> None:
+    try:
+        os.unlink(aside)
+    except OSError:  # the object stands all the same
+        logger.warning("a file that was written aside could not be removed. path=%r", aside)
 
 
 def _listed_name(entry: os.DirEntry[str]) -> str:

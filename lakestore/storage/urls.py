@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from lakestore.errors import InputError, UnsupportedStoreError
 from lakestore.storage.local import LocalStore
 from lakestore.storage.memory import MemoryStore
 from lakestore.storage.store import ObjectStore
+
+_URL = re.compile(r"([^/]*?)://(.*)", re.DOTALL)
 
 SUPPORTED = ("file", "memory")
 """Protocols for which an exclusive creation is known."""
@@ -31,9 +34,8 @@ def open_store(
     text = os.fspath(url)
     if not text or "\x00" in text:
         raise InputError(f"a lake's URL is a non-empty text. {url=}")
-    protocol, separator, rest = text.partition("://")
-    if not separator:
-        protocol, rest = "file", text
+    match = _URL.fullmatch(text)
+    protocol, rest = (match[1], match[2]) if match else ("file", text)
     if protocol not in SUPPORTED:
         raise UnsupportedStoreError(
             f"no exclusive creation is known for {protocol}://, so it cannot hold a lake;"
@@ -50,6 +52,10 @@ def open_store(
 
 def _folder(path: str) -> LocalStore:
     root = Path(os.path.expanduser(path))
-    if root.exists() and not root.is_dir():
+    try:
+        is_file = root.exists() and not root.is_dir()
+    except OSError as error:
+        raise InputError(f"this cannot be a folder. path={str(root)!r} reason={error}") from error
+    if is_file:
         raise InputError(f"a lake lives in a folder, and this is a file. path={str(root)!r}")
     return LocalStore(root)

@@ -7,9 +7,10 @@ costs more than the rest of a commit; rollups carry them; no reader can tell.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
@@ -76,6 +77,32 @@ class EventRow:
 
 _RESERVED = ("payloads",)
 _NAMES = tuple(field.name for field in fields(EventRow))
+
+
+def delta_of(row: EventRow) -> dict[str, Any]:
+    """Return what the row sets in the state, prefixes kept; {} when nothing.
+
+    Raises:
+        FormatError: it is not a JSON object.
+    """
+    if row.state_delta is None:
+        return {}
+    try:
+        delta = json.loads(row.state_delta)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"a state delta is damaged. version={row.version:020}") from error
+    if not isinstance(delta, dict):
+        raise FormatError(f"a state delta is no JSON object. version={row.version:020}")
+    return delta
+
+
+def event_of(row: EventRow) -> dict[str, Any]:
+    """Return the event in the row as JSON, {} when there is none or it is damaged."""
+    try:
+        event = json.loads(row.event_json or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}
 
 
 def to_table(rows: Sequence[EventRow]) -> pa.Table:

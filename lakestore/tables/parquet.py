@@ -69,7 +69,7 @@ def open_parquet(body: bytes, schema: pa.Schema, refused: Sequence[str] = ()) ->
     try:
         file = pq.ParquetFile(pa.BufferReader(body))
         found = file.schema_arrow
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(f"not a Parquet file. bytes={len(body)} reason={error}") from error
     types = dict(zip(found.names, found.types, strict=True))
     for field in schema:
@@ -93,6 +93,7 @@ def read_groups(typed: TypedFile, groups: Sequence[int] | None = None) -> pa.Tab
         table = typed.file.read_row_groups(
             list(wanted), columns=typed.schema.names, use_threads=False
         )
+        table.validate(full=True)  # texts that are not UTF-8, for one
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"a Parquet file does not decode. reason={error}") from error
     if not table.num_rows:

@@ -7,7 +7,6 @@ add some without rewriting history.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Protocol
@@ -131,10 +130,12 @@ def is_final_response(event: dict[str, Any], parts: Sequence[dict[str, Any]]) ->
 
 def microseconds(timestamp: object) -> int | None:
     """Return seconds since 1970 UTC as whole microseconds, None outside the years 1 to 9999."""
-    if not isinstance(timestamp, int | float) or not math.isfinite(timestamp):
+    if not isinstance(timestamp, int | float) or isinstance(timestamp, bool):
         return None
-    micros = round(timestamp * 1_000_000)
-    return micros if _FIRST_MICROSECOND <= micros <= _LAST_MICROSECOND else None
+    # NaN compares as false, so it is left out too.
+    if not _FIRST_MICROSECOND <= timestamp * 1_000_000 <= _LAST_MICROSECOND:
+        return None
+    return round(timestamp * 1_000_000)
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -150,4 +151,6 @@ def _text(value: object) -> str | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if -(2**63) <= value < 2**63 else None
