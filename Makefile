@@ -30,7 +30,7 @@ check: $(STAMP) ## lint, format, types, who may import whom, spelling
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/codespell
 
 test: $(STAMP) ## every test that needs a minute, not ten
@@ -55,5 +55,5 @@ lowest: ## run the tests on the oldest dependencies that pyproject.toml allows
 
 clean: ## remove what make made, .venv and demo-lake too
 	rm -rf $(VENV) $(LOWEST) build dist demo-lake .hypothesis .benchmarks
-	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find lakestore tests -name __pycache__ -type d -prune -exec rm -rf {} +

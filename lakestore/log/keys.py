@@ -114,7 +114,7 @@ class Scope:
 
 def proof_key(token: str) -> str:
     """Return the key that a creator of a lake proves its store with."""
-    return f"proof/{token}.json"
+    return f"proof-{token}.json"
 
 
 def app_logs(app_name: str) -> str:
