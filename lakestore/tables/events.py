@@ -44,6 +44,7 @@ SCHEMA = pa.schema([*COMMIT_SCHEMA, *THIN_FIELDS])
 """What every reader sees: `COMMIT_SCHEMA` and the thin columns."""
 
 ROW_GROUP_ROWS = 256
+_COMPRESS_FROM = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,8 @@ def _stored_columns(rows: Sequence[EventRow]) -> pa.Table:
 
 def encode_commit(rows: Sequence[EventRow]) -> bytes:
     """Return a commit: Parquet in `COMMIT_SCHEMA`, rows in the order given."""
-    return write_small(_stored_columns(rows))
+    size = sum(len(row.event_json or "") + len(row.state_delta or "") for row in rows)
+    return write_small(_stored_columns(rows), compress=size >= _COMPRESS_FROM)
 
 
 def encode_rollup(rows: Sequence[EventRow]) -> bytes:

@@ -10,22 +10,20 @@ import pyarrow.parquet as pq
 
 from lakestore.errors import FormatError
 
-_COMPRESS_FROM_BYTES = 2_048
 
-
-def write_small(table: pa.Table) -> bytes:
+def write_small(table: pa.Table, *, compress: bool = False) -> bytes:
     """Return a table of a few rows, lean: no dictionaries, statistics or embedded Arrow schema.
 
-    Encoding is most of the CPU of an append. Below a size, compressing costs more than it saves.
+    Encoding is most of the CPU of an append; compressing a few hundred bytes would double it.
     """
-    compression = "zstd" if table.nbytes >= _COMPRESS_FROM_BYTES else "none"
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
         sink,
-        compression=compression,
+        compression="zstd" if compress else "none",
         use_dictionary=False,
         write_statistics=False,
+        write_page_checksum=True,
         store_schema=False,
     )
     body: bytes = sink.getvalue().to_pybytes()
@@ -40,6 +38,7 @@ def write_large(table: pa.Table, row_group_rows: int) -> bytes:
         sink,
         compression="zstd",
         row_group_size=row_group_rows,
+        write_page_checksum=True,
         store_schema=False,
     )
     body: bytes = sink.getvalue().to_pybytes()
@@ -67,7 +66,7 @@ def open_parquet(body: bytes, schema: pa.Schema, refused: Sequence[str] = ()) ->
             `refused` is there.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(body))
+        file = pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True)
         found = file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(f"not a Parquet file. bytes={len(body)} reason={error}") from error
