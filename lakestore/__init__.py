@@ -1,21 +1,30 @@
 """An object-storage-native lakehouse backend for Google ADK agents."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lakestore import errors
-from lakestore.lake import Lake
-from lakestore.log.marker import Limits
 
 if TYPE_CHECKING:
     from lakestore.adk.sessions import LakeSessionService
+    from lakestore.lake import Lake
+    from lakestore.log.marker import Limits
 
 __all__ = ["Lake", "LakeSessionService", "Limits", "errors"]
 
+# Imported when they are asked for: pyarrow takes a fifth of a second, and ADK several.
+_HOMES = {
+    "Lake": "lakestore.lake",
+    "LakeSessionService": "lakestore.adk.sessions",
+    "Limits": "lakestore.log.marker",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Import what needs google.adk only when it is asked for: ADK takes seconds to import."""
-    if name == "LakeSessionService":
-        from lakestore.adk.sessions import LakeSessionService
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lakestore' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
-        return LakeSessionService
-    raise AttributeError(f"module 'lakestore' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

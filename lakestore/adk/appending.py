@@ -19,6 +19,7 @@ from google.adk.sessions.state import State
 
 from lakestore import errors
 from lakestore.adk.convert import to_draft
+from lakestore.adk.delivered import Delivered
 from lakestore.adk.turns import Turns, ends_turn
 from lakestore.history.drafts import Draft
 from lakestore.lake import Lake
@@ -43,6 +44,7 @@ class Appender:
     def __init__(self, lake: Lake, *, by_turn: bool) -> None:
         self._lake = lake
         self._turns = Turns() if by_turn else None
+        self._delivered = Delivered()
 
     def commit(self, key: SessionKey, session: Session, events: Sequence[Event]) -> Appended:
         """Store `events`, or hold them until their turn ends; touch no object.
@@ -56,12 +58,19 @@ class Appender:
             InputError: an event cannot be stored.
             StorageError: nothing is stored, or (`UnknownOutcomeError`) it may be.
         """
-        new = _not_delivered(session, [event for event in events if not event.partial])
+        new = self._not_delivered(session, events)
         drafts = [to_draft(event) for event in new]
         if not drafts:
             return Appended([], [], None)
         with adk_errors():
             return Appended(new, drafts, self._store(key, session, new, drafts))
+
+    def can_hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
+        """Tell whether `commit` would only hold `events`, asking no store for anything."""
+        if self._turns is None or any(ends_turn(event) for event in events):
+            return False
+        turn = self._turns.of(key)
+        return turn is None or turn.session is session
 
     def apply(self, session: Session, appended: Appended) -> None:
         """Let `session` and its events show what was stored, as ADK's services do.
@@ -76,6 +85,7 @@ class Appender:
                 event.actions.state_delta = {key: delta[key] for key in draft.delta}
             session.events.append(event)
             session.last_update_time = event.timestamp
+        self._delivered.grew(session, appended.events)
         if appended.marker is not None:
             session._storage_update_marker = self._markers.text(appended.marker)
 
@@ -104,6 +114,25 @@ class Appender:
     @property
     def _markers(self) -> Confirmations:
         return self._lake.sessions.confirmations
+
+    def _not_delivered(self, session: Session, events: Sequence[Event]) -> list[Event]:
+        """Return those of `events` that are to be stored and that the session does not hold.
+
+        Raises:
+            AlreadyExistsError: it holds another event of that id, or `events` itself does.
+        """
+        new: dict[str, Event] = {}
+        for event in events:
+            if event.partial:
+                continue
+            known = new.get(event.id) or self._delivered.find(session, event.id)
+            if known is None:
+                new[event.id] = event
+            elif not _same(known, event):
+                raise AlreadyExistsError(
+                    f"the session holds another event with this id. event_id={event.id!r}"
+                )
+        return list(new.values())
 
     def _store(
         self, key: SessionKey, session: Session, new: list[Event], drafts: list[Draft]
@@ -164,28 +193,6 @@ def session_key(app_name: str, user_id: str, session_id: object) -> SessionKey:
         check_id("user_id", user_id),
         check_id("session_id", stripped),
     )
-
-
-def _not_delivered(session: Session, events: Sequence[Event]) -> list[Event]:
-    """Return those of `events` that the session does not hold already.
-
-    Raises:
-        AlreadyExistsError: it holds another event of that id, or `events` itself does.
-    """
-    new: list[Event] = []
-    for event in events:
-        known = _with_id(new, event.id) or _with_id(session.events, event.id)
-        if known is None:
-            new.append(event)
-        elif not _same(known, event):
-            raise AlreadyExistsError(
-                f"the session holds another event with this id. event_id={event.id!r}"
-            )
-    return new
-
-
-def _with_id(events: Sequence[Event], event_id: str) -> Event | None:
-    return next((event for event in reversed(events) if event.id == event_id), None)
 
 
 def _same(known: Event, event: Event) -> bool:

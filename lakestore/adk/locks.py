@@ -26,12 +26,26 @@ class KeyedLocks:
         finally:
             self._leave(key)
 
+    @contextmanager
+    def held_if_free(self, key: Hashable) -> Iterator[bool]:
+        """Hold the lock of `key` if nobody does, and tell whether it is held."""
+        with self._mutex:
+            free = key not in self._waiting
+            if free:
+                self._waiting[key] = deque()
+        try:
+            yield free
+        finally:
+            if free:
+                self._leave(key)
+
     @asynccontextmanager
     async def held_async(self, key: Hashable) -> AsyncIterator[None]:
         """Hold the lock of `key`, waiting in the event loop until it is free."""
         turn = self._enter(key)
         try:
-            await asyncio.wrap_future(turn)
+            if not turn.done():
+                await asyncio.wrap_future(turn)
         except asyncio.CancelledError:
             # Cancelled either before the turn came, or in the moment that it did.
             if not turn.cancel():

@@ -230,6 +230,8 @@ class LakeSessionService(BaseSessionService):
     async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
         """Append many events as one commit, all or none; costs and errors as `append_event`."""
         key = key_of(session)
+        if self._hold(key, session, events):
+            return list(events)
         try:
             await self._finish(self._append(key, session, events))
         except asyncio.CancelledError:
@@ -237,6 +239,16 @@ class LakeSessionService(BaseSessionService):
                 self._start(self._settle(key))
             raise
         return list(events)
+
+    def _hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
+        """Hold events of a turn right here, if nothing has to be waited for."""
+        appender = self.sync.appender
+        if not appender.can_hold(key, session, events):
+            return False
+        with self.sync.locks.held_if_free(key) as held:
+            if held:
+                appender.apply(session, appender.commit(key, session, events))
+        return held
 
     async def _append(self, key: SessionKey, session: Session, events: Sequence[Event]) -> None:
         # Commit, shared state and what the session shows are one step: ADK's server cancels runs

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from lakestore.errors import FormatError
 from lakestore.tables import events
@@ -39,6 +41,14 @@ class Rollup:
         """Return all rows but the checkpoint: the `create` row, then events in commit order."""
         return events.decode(self._body)[:-1]
 
+    def table(self) -> pa.Table:
+        """Return all rows but the checkpoint in `events.SCHEMA`."""
+        try:
+            table = events.decode_rollup_table(self._body)
+        except FormatError:
+            return events.to_table(self.rows())
+        return table.slice(0, table.num_rows - 1)
+
     def last_events(self, count: int) -> list[EventRow]:
         """Return the last `count` event rows, in commit order; fewer when there are fewer."""
         found, group = self._last_group, self._groups - 1
@@ -52,15 +62,21 @@ class Rollup:
         return events.decode_group(self._body, group)
 
 
-def encode(rows: Sequence[EventRow], state: dict[str, Any], now: int) -> bytes:
-    """Return the rollup of `rows`: the `create` row, then events in commit order.
+def encode(
+    rows: Sequence[EventRow], state: Mapping[str, Any], now: int, base: Rollup | None = None
+) -> bytes:
+    """Return the rollup of what `base` holds and of `rows`, in this order.
 
     Args:
-        rows: What the log holds of the session's present life.
-        state: What they fold to, session keys only.
+        rows: The `create` row, unless `base` has it, then events in commit order; at least one.
+        state: What all of them fold to, session keys only.
         now: The writer's clock in microseconds since 1970 UTC.
+        base: An older rollup of the same life; its thin columns are not computed again.
     """
     last = rows[-1]
+    stamps = [row.stamp for row in rows if row.stamp]
+    if base is not None and base.checkpoint.stamp:
+        stamps.append(base.checkpoint.stamp)
     checkpoint = EventRow(
         version=last.version,
         ordinal=last.ordinal + 1,
@@ -71,7 +87,10 @@ def encode(rows: Sequence[EventRow], state: dict[str, Any], now: int) -> bytes:
         committed_at=now,
         token=last.token,
         previous=last.previous,
-        stamp=max((row.stamp for row in rows if row.stamp), default=None),
+        stamp=max(stamps, default=None),
         state_delta=json.dumps(state, ensure_ascii=False, separators=(",", ":")),
     )
-    return events.encode_rollup([*rows, checkpoint])
+    above = events.to_table([*rows, checkpoint])
+    if base is None:
+        return events.encode_rollup_table(above)
+    return events.encode_rollup_table(pa.concat_tables([base.table(), above]))

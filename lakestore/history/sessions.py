@@ -122,7 +122,8 @@ class Sessions:
             StorageError: it was not deleted, or (`UnknownOutcomeError`) it may have been.
         """
         for _ in range(_ATTEMPTS):
-            view = self.load(key)
+            view = self._refresh(key)
+            self.shared.complete(view.newest, {})
             if not view.alive:
                 return
             rows = self._make.delete(key, view.marker)
@@ -289,10 +290,15 @@ class Sessions:
         A failure is logged: the next writer does it again.
         """
         try:
-            view = self.load(key)
+            view = self._refresh(key)
             grown = view.alive and view.version > view.rolled_version
             if grown and (force or rollup_is_due(view)):
-                self._keep(roll_up(self._env, view))
+                self.shared.complete(view.newest, {})
+                rollup = roll_up(self._env, view)
+                # Appends have gone on meanwhile.
+                kept = self._cache.get(key.log)
+                if kept is not None and kept.is_above(rollup):
+                    self._keep(kept.on_rollup(rollup))
         except LakeError:
             logger.warning("a rollup was not written. log=%r", key.log, exc_info=True)
         finally:

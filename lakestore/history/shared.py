@@ -222,9 +222,10 @@ class SharedState:
 
     def _sweep(self, scope: Scope, ours: str) -> None:
         store = self._env.store
+        created = {stored.key: stored.modified for stored in store.list(scope.entries)}
         listed = [entry for _, entry in list_entries(store, scope.entries)]
-        now = next((entry.modified for entry in listed if entry.key == ours), 0.0)
-        old = [e for e in listed if e.is_fold and e.modified <= now - self._env.limits.grace]
+        oldest = created.get(ours, 0.0) - self._env.limits.grace
+        old = [e for e in listed if e.is_fold and created.get(e.key, oldest + 1) <= oldest]
         if not old:
             return
         cover = old[-1]

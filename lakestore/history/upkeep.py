@@ -30,20 +30,22 @@ def rollup_is_due(view: SessionView) -> bool:
     return view.version - view.rolled_version >= _AT_LEAST + _PER_ROOT * isqrt(view.version)
 
 
-def roll_up(environment: Environment, view: SessionView) -> SessionView:
-    """Write the rollup of `view`, sweep what an older one covers, and return the view on top of it.
+def roll_up(environment: Environment, view: SessionView) -> Rollup:
+    """Write the rollup of `view`, sweep what an older one covers, and return it.
 
     The caller has put the shared state of the newest commit before.
 
     Raises:
         StorageError: the rollup was not written, or not all was swept; both can be done later.
     """
-    body = encode(view.rows(), dict(view.state), int(environment.clock.wall() * 1_000_000))
+    now = int(environment.clock.wall() * 1_000_000)
+    rows = [*([view.created] if view.created else ()), *view.tail]
+    body = encode(rows, view.state, now, view.rollup)
     key = rollup_key(view.key.log, view.version)
     with suppress(AlreadyExistsError):  # another writer of this log did the same
         environment.store.put_if_absent(key, body)
     _sweep(environment, view.key.log, key)
-    return view.on_rollup(Rollup(body))
+    return Rollup(body)
 
 
 def _sweep(environment: Environment, log: str, ours: str) -> None:

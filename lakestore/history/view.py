@@ -50,26 +50,38 @@ class SessionView:
         return self.rollup.checkpoint.version if self.rollup else 0
 
     def on_rollup(self, rollup: Rollup) -> SessionView:
-        """Return the view of what `rollup` holds, confirmed when this one was."""
+        """Return the view of what `rollup` holds, and of what this one has above it.
+
+        What this view has below, if anything, must be what the rollup was made of.
+        """
+        last = rollup.checkpoint
+        tail = tuple(row for row in self.tail if row.version > last.version)
+        nbytes = rollup.nbytes + sum(_nbytes(row) for row in tail)
+        if self.version > last.version:
+            return replace(self, rollup=rollup, created=None, tail=tail, nbytes=nbytes)
         return replace(
             self,
-            version=rollup.checkpoint.version,
-            token=rollup.checkpoint.token,
+            version=last.version,
+            token=last.token,
             alive=True,
             state=rollup.state,
             rollup=rollup,
             created=None,
-            tail=(),
+            tail=tail,
             newest=(),
-            nbytes=rollup.nbytes,
+            nbytes=nbytes,
         )
+
+    def is_above(self, rollup: Rollup) -> bool:
+        """Tell whether `rollup` holds a part of the life that this view shows."""
+        version = rollup.checkpoint.version
+        begun = self.created.version if self.created else self.rolled_version
+        return self.alive and begun <= version <= self.version
 
     def follow(self, rows: Sequence[EventRow]) -> SessionView:
         """Return the view after the commit with `rows`, confirmed when this one was."""
         first = rows[0]
-        nbytes = sum(
-            len(row.event_json or "") + len(row.state_delta or "") + _ROW_OVERHEAD for row in rows
-        )
+        nbytes = sum(_nbytes(row) for row in rows)
         after = replace(self, version=first.version, token=first.token, newest=tuple(rows))
         if first.kind == "event":
             state = dict(self.state)
@@ -120,6 +132,10 @@ class SessionView:
         if (version, token) == (self.version, self.token):
             return True
         return any(row.version == version and row.token == token for row in self.rows())
+
+
+def _nbytes(row: EventRow) -> int:
+    return len(row.event_json or "") + len(row.state_delta or "") + _ROW_OVERHEAD
 
 
 def session_part(row: EventRow) -> dict[str, Any]:

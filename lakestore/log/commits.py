@@ -95,20 +95,19 @@ class LogFiles:
 
 def list_logs(store: ObjectStore, prefix: str) -> Iterator[tuple[str, LogFiles]]:
     """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing."""
-    current, files = "", LogFiles()
-    for stored in store.list(prefix):
-        folder, _, name = stored.key.rpartition("/")
-        parsed = parse_log_name(name)
-        if parsed is None or not is_log_folder(folder + "/"):
-            continue
-        if folder + "/" != current:
-            if current:
-                yield current, files
-            current, files = folder + "/", LogFiles()
-        version, is_rollup = parsed
-        (files.rollups if is_rollup else files.commits).append(version)
-    if current:
-        yield current, files
+    current, is_log, files = "", False, LogFiles()
+    for key in store.names(prefix):
+        folder, _, name = key.rpartition("/")
+        if folder != current:
+            if is_log and (files.commits or files.rollups):
+                yield current + "/", files
+            current, is_log, files = folder, is_log_folder(folder + "/"), LogFiles()
+        parsed = parse_log_name(name) if is_log else None
+        if parsed is not None:
+            version, is_rollup = parsed
+            (files.rollups if is_rollup else files.commits).append(version)
+    if is_log and (files.commits or files.rollups):
+        yield current + "/", files
 
 
 def list_log(store: ObjectStore, log: str) -> LogFiles:

@@ -22,17 +22,15 @@ class Entry:
     stamp: str
     is_fold: bool
     """Whether it holds what a writer folded out of many entries, each row with its own stamp."""
-    modified: float
-    """When it was created, in seconds since 1970 UTC, by the clock of the store."""
 
 
 def list_entries(store: ObjectStore, prefix: str) -> Iterator[tuple[str, Entry]]:
     """Yield (prefix of the scope, entry) for every entry under `prefix`, by one listing."""
-    for stored in store.list(prefix):
-        folder, _, name = stored.key.rpartition("/")
+    for key in store.names(prefix):
+        folder, _, name = key.rpartition("/")
         parsed = parse_entry_name(name)
         if parsed is not None:
-            yield folder + "/", Entry(stored.key, parsed[0], parsed[1], stored.modified)
+            yield folder + "/", Entry(key, *parsed)
 
 
 def put_entry(store: ObjectStore, entries: str, stamp: str, body: bytes, *, fold: bool) -> str:

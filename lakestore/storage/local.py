@@ -160,30 +160,39 @@ class LocalStore(ObjectStore):
 
     @override
     def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
+        for key in self.names(prefix, after):
+            try:
+                stat = os.stat(self._path(key))
+            except _NOT_THERE:  # deleted since the folder was read
+                continue
+            except OSError as error:
+                raise _failed("list", prefix, error) from error
+            yield StoredObject(key, stat.st_size, stat.st_mtime)
+
+    @override
+    def names(self, prefix: str, after: str = "") -> Iterator[str]:
         folder, _, _ = prefix.rpartition("/")
         try:
             yield from self._walk(folder + "/" if folder else "", prefix, after)
         except OSError as error:
             raise _failed("list", prefix, error) from error
 
-    def _walk(self, folder: str, prefix: str, after: str) -> Iterator[StoredObject]:
+    def _walk(self, folder: str, prefix: str, after: str) -> Iterator[str]:
         try:
             with os.scandir(self._path(folder)) as found:
-                entries = [(_listed_name(entry), entry) for entry in found]
+                names = sorted(_listed_name(entry) for entry in found)
         except _NOT_THERE:
             return
-        for name, entry in sorted(entries, key=lambda pair: pair[0]):
+        for name in names:
             key = folder + name
             if not (key.startswith(prefix) or prefix.startswith(key)) or key == _ASIDE + "/":
                 continue
-            if name.endswith("/"):
-                # Keys below sort right after the folder's own name, so one comparison skips it.
-                if key >= after or after.startswith(key):
-                    yield from self._walk(key, prefix, after)
-            elif key > after and key.startswith(prefix):
-                stored = _stored(key, entry)
-                if stored is not None:
-                    yield stored
+            if not name.endswith("/"):
+                if key > after and key.startswith(prefix):
+                    yield key
+            # Keys below sort right after the folder's own name, so one comparison skips it.
+            elif key >= after or after.startswith(key):
+                yield from self._walk(key, prefix, after)
 
     @override
     def delete(self, key: str) -> None:
@@ -211,14 +220,6 @@ def _tidy(aside: str) -> None:
 
 def _listed_name(entry: os.DirEntry[str]) -> str:
     return entry.name + "/" if entry.is_dir(follow_symlinks=True) else entry.name
-
-
-def _stored(key: str, entry: os.DirEntry[str]) -> StoredObject | None:
-    try:
-        stat = entry.stat()
-    except FileNotFoundError:  # deleted since the folder was read
-        return None
-    return StoredObject(key, stat.st_size, stat.st_mtime)
 
 
 def _fsync_folder(folder: str) -> None:

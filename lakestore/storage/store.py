@@ -88,6 +88,14 @@ class ObjectStore(ABC):
             StorageError: the store could not list.
         """
 
+    def names(self, prefix: str, after: str = "") -> Iterator[str]:
+        """Yield the keys that `list` yields, which is cheaper where sizes and times cost extra.
+
+        Raises:
+            StorageError: the store could not list.
+        """
+        return (stored.key for stored in self.list(prefix, after))
+
     @abstractmethod
     def delete(self, key: str) -> None:
         """Remove the object; nothing happens when it is not there.

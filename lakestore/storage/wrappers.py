@@ -40,6 +40,10 @@ class _Wrapper(ObjectStore):
         return self._inner.list(prefix, after)
 
     @override
+    def names(self, prefix: str, after: str = "") -> Iterator[str]:
+        return self._inner.names(prefix, after)
+
+    @override
     def delete(self, key: str) -> None:
         self._inner.delete(key)
 
@@ -83,6 +87,11 @@ class CountingStore(_Wrapper):
     def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
         self._metrics.request("LIST")
         return super().list(prefix, after)
+
+    @override
+    def names(self, prefix: str, after: str = "") -> Iterator[str]:
+        self._metrics.request("LIST")
+        return super().names(prefix, after)
 
     @override
     def delete(self, key: str) -> None:

@@ -30,17 +30,20 @@ def write_small(table: pa.Table, *, compress: bool = False) -> bytes:
     return body
 
 
-def write_large(table: pa.Table, row_group_rows: int) -> bytes:
-    """Return a table of many rows: zstd, dictionaries, statistics."""
+def write_large(table: pa.Table, group_rows: int) -> bytes:
+    """Return a table of many rows: zstd, dictionaries, statistics.
+
+    All row groups have `group_rows` rows, but for the first, which has what is left over.
+    """
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        compression="zstd",
-        row_group_size=row_group_rows,
-        write_page_checksum=True,
-        store_schema=False,
-    )
+    with pq.ParquetWriter(
+        sink, table.schema, compression="zstd", write_page_checksum=True, store_schema=False
+    ) as writer:
+        first = table.num_rows % group_rows
+        if first:
+            writer.write_table(table.slice(0, first))
+        for start in range(first, table.num_rows, group_rows):
+            writer.write_table(table.slice(start, group_rows))
     body: bytes = sink.getvalue().to_pybytes()
     return body
 
