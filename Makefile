@@ -40,7 +40,8 @@ test-slow: $(STAMP) ## the slow tests: many processes, many examples, long histo
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -m slow
 
 bench: $(STAMP) ## measure: requests and seconds, ADK's own services in the same run
-	$(BIN)/pytest tests/benchmarks -m benchmark --benchmark-enable --timeout=0 -s
+	$(BIN)/pytest tests/benchmarks --bench-full --bench-json .benchmarks/figures.json \
+		-o faulthandler_timeout=0
 
 wheel: $(STAMP) ## build dist/*.whl and see that it is typed
 	rm -rf dist

@@ -1,0 +1,72 @@
+"""Hypothesis strategies for rows of tables. Owns what a row can hold, not what it means."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+from lakestore.tables.events import EventRow, Kind
+from lakestore.tables.state import StateRow
+
+_TEXTS = st.text(max_size=12)
+_IDS = st.text(min_size=1, max_size=12)
+TOKENS = st.integers(0, 2**64 - 1).map("{:016x}".format)
+# All that a calendar of the years 1 to 9999 can show.
+MICROS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
+STAMPS = st.builds(
+    "{:016}-{:06}-{}".format, st.integers(0, 10**16 - 1), st.integers(0, 999_999), TOKENS
+)
+
+
+def _json(values: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
+    return values.map(lambda value: json.dumps(value, ensure_ascii=False))
+
+
+# To these tables JSON is text, so a little of it will do.
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | _TEXTS
+_OBJECTS = st.dictionaries(_TEXTS, _SCALARS, max_size=3)
+
+
+def _event_json() -> st.SearchStrategy[str]:
+    """Generate an event as JSON, with fields of types that nobody expects."""
+    known = {"id": _TEXTS, "author": _SCALARS, "timestamp": st.floats(-1e10, 1e11)}
+    return _json(st.fixed_dictionaries(known) | _OBJECTS)
+
+
+def event_rows() -> st.SearchStrategy[list[EventRow]]:
+    """Generate some rows of the table `events`."""
+    kinds: list[Kind] = ["create", "event", "delete", "checkpoint"]
+    row = st.builds(
+        EventRow,
+        version=st.integers(0, 2**63 - 1),
+        ordinal=st.integers(0, 2**31 - 1),
+        kind=st.sampled_from(kinds),
+        app_name=_IDS,
+        user_id=_IDS,
+        session_id=_IDS,
+        committed_at=MICROS,
+        token=TOKENS,
+        previous=st.just("") | TOKENS,
+        stamp=st.none() | STAMPS,
+        state_delta=st.none() | _json(_OBJECTS),
+        event_json=st.none() | _event_json(),
+    )
+    return st.lists(row, min_size=1, max_size=4)
+
+
+def state_rows() -> st.SearchStrategy[list[StateRow]]:
+    """Generate some rows of the table `state`."""
+    row = st.builds(
+        StateRow,
+        app_name=_IDS,
+        user_id=st.none() | _IDS,
+        key=_TEXTS,
+        value=_json(_SCALARS),
+        stamp=STAMPS,
+        session_id=_IDS,
+        source_user_id=_IDS,
+        version=st.integers(1, 2**63 - 1),
+    )
+    return st.lists(row, min_size=1, max_size=4)
