@@ -290,7 +290,7 @@ class StoreContract:
     def test_one_winner_among_threads(self, store: ObjectStore) -> None:
         """Of threads that create one key at once exactly one returns, and its bytes stand."""
         rounds, racers = 12, 8
-        barrier = Barrier(racers)
+        barrier = Barrier(racers, timeout=30)
 
         def race(racer: int) -> list[bool]:
             won = []

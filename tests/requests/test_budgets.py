@@ -118,7 +118,7 @@ async def test_append_with_an_old_marker(service: LakeSessionService, clock: Man
     clock.advance(301)
     with requests_of(service) as made:
         await service.append_event(session, said("hello"))
-    assert made == {"GET": 1, "PUT": 1}
+    assert made == {"LIST": 1, "GET": 3, "PUT": 1}
     with requests_of(service) as made:
         await service.append_event(session, said("again"))
     assert made == {"PUT": 1}
