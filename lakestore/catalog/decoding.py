@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 from lakestore.catalog.plan import Wanted
 from lakestore.errors import FormatError
 from lakestore.log.keys import SessionKey
-from lakestore.tables.events import COMMIT_SCHEMA, SCHEMA, Kind
+from lakestore.tables.events import COMMIT_SCHEMA, RESERVED, SCHEMA, Kind
 from lakestore.tables.parquet import open_parquet, read_groups
 from lakestore.tables.thin import THIN_FIELDS, thin
 
-_RESERVED = ("payloads",)
 _IDS = ["app_name", "user_id", "session_id"]
 _NO_EVENT: tuple[Any, ...] = (None,) * len(THIN_FIELDS)
 
@@ -44,7 +43,7 @@ def decode(wanted: Wanted, body: bytes) -> pa.Table:
 
 
 def _read(body: bytes, schema: pa.Schema) -> pa.Table:
-    table = read_groups(open_parquet(body, schema, _RESERVED))
+    table = read_groups(open_parquet(body, schema, RESERVED))
     if table.schema.equals(schema):
         return table
     # Another program may order the columns in its own way, or not say which are never null.

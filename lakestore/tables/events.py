@@ -76,7 +76,8 @@ class EventRow:
     """The whole ADK event; null when the kind is not `event`."""
 
 
-_RESERVED = ("payloads",)
+RESERVED = ("payloads",)
+"""Columns that only a newer version writes: an object that has one must be refused."""
 _NAMES = tuple(field.name for field in fields(EventRow))
 
 
@@ -168,7 +169,7 @@ def decode_rollup_table(body: bytes) -> pa.Table:
     Raises:
         FormatError: as `decode`; or an older version wrote it, which knew fewer thin columns.
     """
-    return read_groups(open_parquet(body, SCHEMA, refused=_RESERVED))
+    return read_groups(open_parquet(body, SCHEMA, refused=RESERVED))
 
 
 def count_groups(body: bytes) -> int:
@@ -190,7 +191,7 @@ def decode_group(body: bytes, group: int) -> list[EventRow]:
 
 
 def _open(body: bytes) -> TypedFile:
-    return open_parquet(body, COMMIT_SCHEMA, refused=_RESERVED)
+    return open_parquet(body, COMMIT_SCHEMA, refused=RESERVED)
 
 
 def _known(table: pa.Table) -> list[EventRow]:

@@ -60,9 +60,13 @@ _NO_EVENT: tuple[Any, ...] = (None,) * len(THIN_FIELDS)
 def thin(event_json: str) -> tuple[Any, ...]:
     """Return the thin values of one event, in the order of `THIN_FIELDS`.
 
-    A field of an unexpected type counts as missing: newer versions of ADK may change it.
+    A field of an unexpected type counts as missing: newer versions of ADK may change it. An event
+    that is damaged has none.
     """
-    event = _object(json.loads(event_json))
+    try:
+        event = _object(json.loads(event_json))
+    except (ValueError, RecursionError):
+        return _NO_EVENT
     parts = [_object(part) for part in _list(field(field(event, "content"), "parts"))]
     usage, actions = field(event, "usage_metadata"), field(event, "actions")
     return (
