@@ -18,13 +18,15 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
 from lakestore import errors
-from lakestore.adk.convert import to_draft
+from lakestore.adk.convert import to_draft, to_event
 from lakestore.adk.delivered import Delivered
 from lakestore.adk.turns import Turns, ends_turn
 from lakestore.history.drafts import Draft
+from lakestore.history.sessions import Landed
 from lakestore.lake import Lake
 from lakestore.log.commits import Confirmations, Marker
 from lakestore.log.keys import SessionKey, check_id
+from lakestore.tables.events import delta_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Appender:
         if not drafts:
             return Appended([], [], None)
         with adk_errors():
-            return Appended(new, drafts, self._store(key, session, new, drafts))
+            return self._store(key, session, new, drafts)
 
     def can_hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
         """Tell whether `commit` would only hold `events`, asking no store for anything."""
@@ -100,8 +102,8 @@ class Appender:
         turn = self._turns.of(key) if self._turns else None
         if turn is not None:
             with adk_errors():
-                marker = self._append_turn(key, turn.session, turn.drafts)
-            turn.session._storage_update_marker = self._markers.text(marker)
+                landed = self._append_turn(key, turn.session, turn.drafts)
+            self.apply(turn.session, _shown(landed, [], [], turn.drafts))
 
     def held(self, app_name: str | None = None, user_id: str | None = None) -> list[SessionKey]:
         """Return the sessions of which events are held, of everyone or of an app or user."""
@@ -136,30 +138,32 @@ class Appender:
 
     def _store(
         self, key: SessionKey, session: Session, new: list[Event], drafts: list[Draft]
-    ) -> Marker | None:
+    ) -> Appended:
         if self._turns is None:
-            return self._append(key, session, drafts)
+            return _shown(self._append(key, session, drafts), new, drafts, [])
         turn = self._turns.of(key)
         if turn is not None and turn.session is not session:
             self.write_held(key)
             turn = None
         if not any(ends_turn(event) for event in new):
             self._turns.hold(key, session, drafts)
-            return None
-        return self._append_turn(key, session, [*(turn.drafts if turn else ()), *drafts])
+            return Appended(new, drafts, None)
+        held = turn.drafts if turn else []
+        landed = self._append_turn(key, session, [*held, *drafts])
+        return _shown(landed, new, drafts, held)
 
-    def _append_turn(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Marker:
+    def _append_turn(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Landed:
         """Store a turn, and hold it no longer, unless it may succeed another time."""
         assert self._turns is not None
         try:
-            marker = self._append(key, session, drafts)
+            landed = self._append(key, session, drafts)
         except (errors.ConflictError, errors.NotFoundError):
             self._turns.release(key)
             raise
         self._turns.release(key)
-        return marker
+        return landed
 
-    def _append(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Marker:
+    def _append(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Landed:
         text = session._storage_update_marker
         marker = self._markers.parse(text) if text else None
         if marker is None:
@@ -168,6 +172,29 @@ class Appender:
             known = [event.id for event in session.events if event.id not in held]
             marker = self._lake.sessions.marker_at(key, known[-1] if known else None)
         return self._lake.sessions.append(key, marker, drafts)
+
+
+def _shown(
+    landed: Landed, new: Sequence[Event], drafts: Sequence[Draft], held: Sequence[Draft]
+) -> Appended:
+    """Return what a session is to show: what was there already, in commit order, then the rest.
+
+    Args:
+        landed: What the append came to.
+        new: The caller's events.
+        drafts: One for each of `new`.
+        held: What the session shows since it was held.
+    """
+    mine = {draft.event_id: (event, draft) for event, draft in zip(new, drafts, strict=True)}
+    seen = {draft.event_id for draft in held}
+    shown: list[tuple[Event, Draft]] = []
+    for row in landed.found:
+        event = to_event(row)
+        if event.id not in seen:
+            other = (event, Draft(event.id, row.event_json or "", delta_of(row)))
+            shown.append(mine.pop(event.id, other))
+    shown += mine.values()
+    return Appended([event for event, _ in shown], [draft for _, draft in shown], landed.marker)
 
 
 def key_of(session: Session) -> SessionKey:

@@ -31,6 +31,10 @@ class Draft:
             return False
         return row.event_json == self.event_json or (event_of(row) == json.loads(self.event_json))
 
+    def stands_in_any(self, rows: Sequence[EventRow]) -> bool:
+        """Tell whether one of `rows` holds this very event."""
+        return any(self.stands_in(row) for row in rows)
+
 
 def event_id(row: EventRow) -> str | None:
     """Return the id of the event in `row`, None when it holds none."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lakestore.errors import (
@@ -37,6 +38,16 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _LOOK_EVERY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What an append came to."""
+
+    marker: Marker
+    """The last commit with something of it."""
+    found: tuple[EventRow, ...]
+    """Rows of commits that were there already, in commit order; they come before what was new."""
 
 
 class Sessions:
@@ -148,30 +159,37 @@ class Sessions:
             raise _stale(key)
         return view.marker
 
-    def append(self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]) -> Marker:
-        """Append `drafts` after the commit at `marker`, all in one commit; return the new marker.
+    def append(self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]) -> Landed:
+        """Append `drafts` after the commit at `marker`, all in one commit.
 
-        Events that stand in the very next commit already, under the same id with the same content,
-        count as this caller's: it is a re-delivery. When this returns, events and shared state are
-        durable: 1 PUT, and 1 more for each shared scope they touch.
+        If one of them stands in the very next commit already, under the same id with the same
+        content, that commit is this caller's, sent before: all its events count as appended, and
+        only drafts that are not in it are appended after it. When this returns, events and shared
+        state are durable: 1 PUT, and 1 more for each shared scope they touch.
 
         Raises:
             ConflictError: another writer's commit follows `marker`.
             NotFoundError: the session was deleted.
             StorageError: nothing was appended, or (`UnknownOutcomeError`) it may have been.
         """
+        found: list[EventRow] = []
         pending = list(drafts)
+        there: list[EventRow] | None = None
         if not self._env.is_young(marker.seen):
-            marker, pending = self._catch_up(key, marker, pending)
-        while pending:
+            marker, there = self._catch_up(key, marker)
+        while True:
+            if there is not None:
+                marker = self._absorb(key, marker, there, pending)
+                found += there
+                pending = [draft for draft in pending if not draft.stands_in_any(there)]
+            if not pending:
+                return Landed(marker, tuple(found))
             rows = self._make.events(key, marker, pending)
             started = self._env.clock.elapsed()
             there = self._commit(key, marker, rows)
             if there is None:
                 self._extend(key, marker, rows, started)
-                return Marker(rows[0].version, rows[0].token, started)
-            marker, pending = self._absorb(key, marker, there, pending)
-        return marker
+                return Landed(Marker(rows[0].version, rows[0].token, started), tuple(found))
 
     def _load(self, key: SessionKey) -> SessionView:
         view = self._loader.load(key)
@@ -196,26 +214,24 @@ class Sessions:
             self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
             view = view.follow(rows)
 
-    def _catch_up(
-        self, key: SessionKey, marker: Marker, pending: list[Draft]
-    ) -> tuple[Marker, list[Draft]]:
-        """Confirm an old marker by loading. What stands right after it may be our own."""
+    def _catch_up(self, key: SessionKey, marker: Marker) -> tuple[Marker, list[EventRow] | None]:
+        """Confirm an old marker by loading; return the commit right after it, if there is one."""
         view = self.load(key)
         if not view.alive:
             raise _missing(key)
         if (view.version, view.token) == (marker.version, marker.token):
-            return view.marker, pending
+            return view.marker, None
         body = probe(self._env.store, key.log, marker.version + 1)
         rows = decode_commit(key.log, marker.version + 1, body) if body else []
         if not rows or rows[0].previous != marker.token:
             raise _stale(key)
         if not view.holds(rows[0].version, rows[0].token):
             raise _stale(key)
-        return self._absorb(key, Marker(marker.version, marker.token, view.seen), rows, pending)
+        return Marker(marker.version, marker.token, view.seen), rows
 
     def _absorb(
-        self, key: SessionKey, marker: Marker, rows: list[EventRow], pending: list[Draft]
-    ) -> tuple[Marker, list[Draft]]:
+        self, key: SessionKey, marker: Marker, rows: list[EventRow], pending: Sequence[Draft]
+    ) -> Marker:
         """Take the commit `rows`, found right after `marker`, as ours, or say why it is not."""
         first = rows[0]
         if not self._env.is_young(marker.seen):
@@ -225,13 +241,11 @@ class Sessions:
         self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
         if first.kind == "delete":
             raise _missing(key)
-        ours = [next((d for d in pending if d.stands_in(row)), None) for row in rows]
-        if first.kind != "event" or None in ours:
+        if not any(draft.stands_in_any(rows) for draft in pending):
             raise _stale(key)
-        # Reading a commit that exists confirms nothing: the view stays as old as it was.
-        after = Marker(first.version, first.token, marker.seen)
         self._extend(key, marker, rows, None)
-        return after, [draft for draft in pending if draft not in ours]
+        # Reading a commit that exists confirms nothing: the view stays as old as it was.
+        return Marker(first.version, first.token, marker.seen)
 
     def _commit(
         self, key: SessionKey, marker: Marker, rows: list[EventRow]

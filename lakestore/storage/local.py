@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import stat
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -92,13 +93,15 @@ class LocalStore(ObjectStore):
     def _link(self, aside: str, path: str, key: str) -> None:
         folder = os.path.dirname(path)
         try:
-            if folder not in self._durable:
+            if folder not in self._durable or not os.path.isdir(folder):
                 self._make_folder(folder)
         except OSError as error:
             raise _failed("make the folder of", key, error) from error
         try:
             os.link(aside, path)
         except FileExistsError:
+            # Who believes in what is there acknowledges it, perhaps before its creator has.
+            _fsync_folder(folder)
             raise AlreadyExistsError(f"the name is taken. {key=}") from None
         except OSError as error:
             if error.errno not in _CANNOT_LINK:
@@ -142,8 +145,9 @@ class LocalStore(ObjectStore):
         check_range(start, length)
         try:
             with open(self._path(key), "rb", buffering=0) as file:
+                there = os.fstat(file.fileno()).st_size - start
                 file.seek(start)
-                return file.read(length)
+                return file.read(max(0, min(length, there)))
         except _NOT_THERE:
             raise NotFoundError(f"no such object. {key=}") from None
         except OSError as error:
@@ -152,7 +156,10 @@ class LocalStore(ObjectStore):
     @override
     def size(self, key: str) -> int:
         try:
-            return os.stat(self._path(key)).st_size
+            found = os.stat(self._path(key))
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(key)
+            return found.st_size
         except _NOT_THERE:
             raise NotFoundError(f"no such object. {key=}") from None
         except OSError as error:
@@ -162,12 +169,12 @@ class LocalStore(ObjectStore):
     def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
         for key in self.names(prefix, after):
             try:
-                stat = os.stat(self._path(key))
+                found = os.stat(self._path(key))
             except _NOT_THERE:  # deleted since the folder was read
                 continue
             except OSError as error:
                 raise _failed("list", prefix, error) from error
-            yield StoredObject(key, stat.st_size, stat.st_mtime)
+            yield StoredObject(key, found.st_size, found.st_mtime)
 
     @override
     def names(self, prefix: str, after: str = "") -> Iterator[str]:

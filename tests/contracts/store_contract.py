@@ -178,6 +178,7 @@ class StoreContract:
 
         found = {prefix: [stored.key for stored in store.list(prefix)] for prefix in PREFIXES}
         assert found == PREFIXES
+        assert {prefix: [*store.names(prefix)] for prefix in PREFIXES} == PREFIXES
 
     def test_a_listing_starts_after_a_key(self, store: ObjectStore) -> None:
         """`after` need not be a key that is there, or one under the prefix, and is left out."""
@@ -191,6 +192,7 @@ class StoreContract:
             for after in starts:
                 found = [stored.key for stored in store.list(prefix, after)]
                 assert found == [key for key in below if key > after], (prefix, after)
+                assert [*store.names(prefix, after)] == found, (prefix, after)
 
     def test_a_listing_tells_size_and_time(self, store: ObjectStore) -> None:
         """Each object is listed with its size and when it was created."""
@@ -219,7 +221,7 @@ class StoreContract:
         store.put_if_absent("t/deep/gone", b"x")
         store.delete("t/deep/gone")
 
-        assert listed(store, "") == ["t/deep/er/one", "two"]
+        assert listed(store, "") == [*store.names("")] == ["t/deep/er/one", "two"]
 
     def test_a_listing_outlives_deletions(self, store: ObjectStore) -> None:
         """Objects may go while a listing is read, as they do in a sweep."""

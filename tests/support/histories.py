@@ -57,12 +57,12 @@ class Host:
 
     def append(self, marker: Marker, *drafts: Draft, key: SessionKey = KEY) -> Marker:
         """Append in one commit."""
-        return self.sessions.append(key, marker, drafts)
+        return self.sessions.append(key, marker, drafts).marker
 
     def append_each(self, marker: Marker, *drafts: Draft, key: SessionKey = KEY) -> Marker:
         """Append in one commit each."""
         for draft in drafts:
-            marker = self.sessions.append(key, marker, [draft])
+            marker = self.sessions.append(key, marker, [draft]).marker
         return marker
 
     def events(self, key: SessionKey = KEY) -> list[str]:

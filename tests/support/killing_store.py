@@ -65,10 +65,11 @@ class KillingStore(AroundStore):
             now = self._deadline.reached()
         if now and self._moment == "before":
             die()
-        result = call()
-        if now:
-            die()
-        return result
+        try:
+            return call()
+        finally:
+            if now:
+                die()
 
 
 def die_in_system_call(nth: int) -> None:

@@ -1,6 +1,7 @@
 """A few processes that stay for the whole run: each takes seconds to import ADK.
 
-Owns how tests in several processes start at one moment; what they do is `tests.support.session_writers`'s.
+Owns how tests in several processes start at one moment; what these do is
+`tests.support.session_writers`'s.
 """
 
 from __future__ import annotations

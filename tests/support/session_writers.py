@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Barrier, Thread
 
 from google.adk.errors._stale_session_error import StaleSessionError
@@ -53,6 +54,11 @@ def reload(service: SyncSessionService, session: Session) -> Session:
     return found
 
 
+def _given(event: Event, _: Session) -> Event:
+    """Return the event, whatever the session."""
+    return event.model_copy(deep=True)
+
+
 def append_or_reload(
     service: SyncSessionService, session: Session, make: Callable[[Session], Event]
 ) -> Session:
@@ -76,12 +82,15 @@ def append_in_turns(folder: str, user: str, session_id: str, writer: str, count:
         for number in range(count):
             name = f"{writer}-{number:03}"
             delta = {f"{scope}{name}": number for scope in ("", "user:", "app:")}
-            session = append_or_reload(service, session, lambda _, n=name, d=delta: said(n, d))
+            event = said(name, dict(delta))
+            session = append_or_reload(service, session, partial(_given, event))
             acknowledged.append(name)
     return acknowledged
 
 
-def append_until_stale(folder: str, user: str, session_id: str, writer: str, count: int) -> list[str]:
+def append_until_stale(
+    folder: str, user: str, session_id: str, writer: str, count: int
+) -> list[str]:
     """Append through one handle, never reloading; return the acknowledged ids."""
     acknowledged = []
     with opened(folder) as service:

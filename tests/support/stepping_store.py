@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from queue import Queue
 from threading import Semaphore
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
@@ -39,9 +39,17 @@ class SteppingStore(AroundStore):
         self._closed = False
         self._allowed.release(100)
 
-    async def stop(self) -> str:
-        """Wait until a thread stands; return what it is about to do, or has done."""
-        return await asyncio.to_thread(self._stopped.get, timeout=SECONDS)
+    async def stop(self, task: asyncio.Future[Any] | None = None) -> str:
+        """Wait until a thread stands; return what it is about to do, or has done.
+
+        Returns "" when `task` ends without coming to another stop.
+        """
+        async with asyncio.timeout(SECONDS):
+            while self._stopped.empty():
+                if task is not None and task.done():
+                    return ""
+                await asyncio.sleep(0.001)
+        return self._stopped.get()
 
     def go(self) -> None:
         """Let one thread go on."""
@@ -50,9 +58,10 @@ class SteppingStore(AroundStore):
     @override
     def around(self, kind: Kind, key: str, call: Callable[[], R]) -> R:
         self._stand(f"before {kind}")
-        result = call()
-        self._stand(f"after {kind}")
-        return result
+        try:
+            return call()
+        finally:
+            self._stand(f"after {kind}")
 
     def _stand(self, where: str) -> None:
         if self._closed:

@@ -112,6 +112,7 @@ def _list(store: ObjectStore, root: str, model: dict[str, bytes], step: Step) ->
     assert [stored.key.encode() for stored in found] == expected
     sizes = {stored.key.removeprefix(root): stored.size for stored in found}
     assert sizes == {key: len(model[key]) for key in sizes}
+    assert [*store.names(root + step.key, root + step.after)] == [stored.key for stored in found]
 
 
 _CHECKS = {

@@ -25,7 +25,7 @@ print("begin create", flush=True)
 marker = lake.sessions.create(key, {}, generated=True).marker
 print("end create", flush=True)
 print("begin append", flush=True)
-marker = lake.sessions.append(key, marker, [draft])
+marker = lake.sessions.append(key, marker, [draft]).marker
 print("end append", flush=True)
 print("begin second append", flush=True)
 lake.sessions.append(key, marker, [draft])

@@ -196,6 +196,7 @@ class TestPermissions:
             pytest.param(lambda store: store.size("folder/old"), id="size"),
             pytest.param(lambda store: list(store.list("folder/")), id="list"),
             pytest.param(lambda store: list(store.list("")), id="list-all"),
+            pytest.param(lambda store: list(store.names("folder/")), id="names"),
         ],
     )
     def test_what_may_not_be_read_is_not_missing(

@@ -18,9 +18,10 @@ def test_every_request_is_counted_once() -> None:
     store.get_range("a", 1, 2)
     store.size("a")
     list(store.list(""))
+    list(store.names(""))
     store.delete("a")
 
-    assert metrics.requests == {"PUT": 1, "GET": 2, "HEAD": 1, "LIST": 1, "DELETE": 1}
+    assert metrics.requests == {"PUT": 1, "GET": 2, "HEAD": 1, "LIST": 2, "DELETE": 1}
     assert (metrics.bytes_written, metrics.bytes_read) == (5, 7)
 
 
@@ -102,7 +103,7 @@ def test_a_read_only_store_reads() -> None:
     store = ReadOnlyStore(inner)
 
     assert (store.get("a"), store.get_range("a", 1, 2), store.size("a")) == (b"12345", b"23", 5)
-    assert [stored.key for stored in store.list("")] == ["a"]
+    assert [stored.key for stored in store.list("")] == [*store.names("")] == ["a"]
     assert (store.url, store.near) == (inner.url, inner.near)
 
 
