@@ -9,7 +9,7 @@ from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -42,7 +42,7 @@ Examples:
 def main() -> None:
     """Sessions of ADK agents in a lake: a demo, SQL, conversations, and how ADK finds it.
 
-    URL is a folder (./lake), file:///absolute/folder or memory://name.
+    URL is a folder (./lake) or file:///absolute/folder.
     """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot write a letter shall show its number, not end the command.
@@ -182,7 +182,7 @@ def _next_steps(folder: Path, uri: str) -> Iterator[str]:
     if uri.startswith("lakestore+memory:"):
         yield "A lake in memory is gone when ADK stops."
     else:
-        lake = shlex.quote(unquote(uri.partition("://")[2]))
+        lake = shlex.quote(unquote(urlsplit(uri).path))
         yield "Then ask it:"
         yield f'  lakestore sql {lake} "select * from sessions"'
 

@@ -63,6 +63,7 @@ class Lake:
         self._cache_bytes = cache_bytes
         self._max_concurrency = max_concurrency
         self._closed = False
+        self._writers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._build()
         _opened.add(self)
 
@@ -81,7 +82,7 @@ class Lake:
         """Open the lake at `url`, creating it where there is none.
 
         Args:
-            url: A path (taken as it stands, whatever characters are in it), `file://<path>` or
+            url: A path (taken as it stands but for a leading `~`), `file://<path>` or
                 `memory://<name>`.
             storage_options: What the store needs besides, by the names fsspec gives them.
             read_only: Never write anything. The lake must exist.
@@ -113,7 +114,7 @@ class Lake:
         self._upkeep = Pool(1, "upkeep")
         self._catalog: Catalog | None = None
         self._connected: list[Catalog] = []
-        self.sessions = Sessions(
+        self._sessions = Sessions(
             Environment(
                 store=self._store,
                 clock=self._clock,
@@ -127,6 +128,20 @@ class Lake:
                 cache_bytes=self._cache_bytes,
             )
         )
+
+    @property
+    def sessions(self) -> Sessions:
+        """All sessions of the lake, without ADK.
+
+        Raises:
+            InputError: the lake is closed.
+        """
+        self._check_open()
+        return self._sessions
+
+    def before_close(self, write: Callable[[], None]) -> None:
+        """Let `close` call the method `write` first, as long as its object lives."""
+        self._writers.append(weakref.WeakMethod(write))
 
     @property
     def closed(self) -> bool:
@@ -257,10 +272,23 @@ class Lake:
             raise InputError(f"the lake is closed. url={self.url!r}")
 
     def close(self) -> None:
-        """Finish what runs in the background and release threads and connections."""
+        """Write what services hold, finish what runs, and release threads and connections.
+
+        Raises:
+            Exception: what a service held could not be written; the lake is closed all the same.
+        """
         if self._closed:
             return
-        self._closed = True
+        try:
+            for writer in self._writers:
+                write = writer()
+                if write is not None:
+                    write()
+        finally:
+            self._closed = True
+            self._release()
+
+    def _release(self) -> None:
         for pool in (self._upkeep, self._calls, self._requests):
             pool.close()
         for catalog in (self._catalog, *self._connected):

@@ -60,6 +60,7 @@ class Appender:
             InputError: an event cannot be stored.
             StorageError: nothing is stored, or (`UnknownOutcomeError`) it may be.
         """
+        _check_events(events)
         new = self._not_delivered(session, events)
         drafts = [to_draft(event) for event in new]
         if not drafts:
@@ -155,11 +156,17 @@ class Appender:
     def _append_turn(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Landed:
         """Store a turn, and hold it no longer, unless it may succeed another time."""
         assert self._turns is not None
+        turn = self._turns.of(key)
         try:
             landed = self._append(key, session, drafts)
-        except (errors.ConflictError, errors.NotFoundError):
+        except (errors.ConflictError, errors.NotFoundError) as error:
             self._turns.release(key)
-            raise
+            if turn is None:
+                raise
+            raise type(error)(
+                f"{error}; {len(turn.drafts)} events that were held of the turn are dropped, and"
+                " are to be appended again after that"
+            ) from error
         self._turns.release(key)
         return landed
 
@@ -197,12 +204,22 @@ def _shown(
     return Appended([event for event, _ in shown], [draft for _, draft in shown], landed.marker)
 
 
+def _check_events(events: object) -> None:
+    if not isinstance(events, Sequence):
+        raise errors.InputError(f"events is a list of events. type={type(events).__name__}")
+    for event in events:
+        if not isinstance(event, Event):
+            raise errors.InputError(f"only events can be appended. type={type(event).__name__}")
+
+
 def key_of(session: Session) -> SessionKey:
     """Return the key of a session as ADK names it.
 
     Raises:
-        InputError: one of its ids cannot be one.
+        InputError: it is no session, or one of its ids cannot be one.
     """
+    if not isinstance(session, Session):
+        raise errors.InputError(f"events are appended to a Session. type={type(session).__name__}")
     return session_key(session.app_name, session.user_id, session.id)
 
 

@@ -21,8 +21,8 @@ from typing_extensions import override
 
 from lakestore.adk.appending import adk_errors, key_of, session_key
 from lakestore.adk.operations import OrderBy, is_blank
-from lakestore.adk.sync import Durability, SyncSessionService
-from lakestore.adk.uris import ServiceUri, shared_lake
+from lakestore.adk.sync import SyncSessionService
+from lakestore.adk.uris import Durability, ServiceUri, shared_lake
 from lakestore.errors import InputError
 from lakestore.lake import Lake
 from lakestore.log.keys import SessionKey
@@ -307,6 +307,9 @@ class LakeSessionService(BaseSessionService):
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return task
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lake!r})"
 
     async def __aenter__(self) -> LakeSessionService:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
@@ -15,25 +15,31 @@ from lakestore import errors
 from lakestore.adk.appending import Appender, adk_errors, key_of, session_key
 from lakestore.adk.locks import KeyedLocks
 from lakestore.adk.operations import OrderBy, SessionOperations, is_blank
+from lakestore.adk.uris import Durability
 from lakestore.lake import Lake
 from lakestore.log.keys import SessionKey
-
-Durability = Literal["append", "turn"]
 
 
 class SyncSessionService:
     """The operations of `LakeSessionService`, where each is documented, blocking.
 
-    Not to be called in a thread that an event loop of the same service waits for.
+    Works in notebooks too, in a thread with a running event loop; only what an append that this
+    very loop has under way must finish first is refused with an `InputError`.
     """
 
     def __init__(self, lake: Lake, durability: Durability = "append") -> None:
+        if not isinstance(lake, Lake):
+            raise errors.InputError(
+                "a service needs an open lake: LakeSessionService(Lake.open(...))."
+                f" type={type(lake).__name__}"
+            )
         if durability not in ("append", "turn"):
             raise errors.InputError(f'durability is "append" or "turn". {durability=}')
         self.lake = lake
         self.locks = KeyedLocks()
         self.appender = Appender(lake, by_turn=durability == "turn")
         self.operations = SessionOperations(lake)
+        lake.before_close(self.flush)
 
     def create_session(
         self,
@@ -119,6 +125,9 @@ class SyncSessionService:
         """See `LakeSessionService.flush`; of everyone, or of an app or user."""
         for key in self.appender.held(app_name, user_id):
             self._settle(key)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lake!r})"
 
     def close(self) -> None:
         """See `LakeSessionService.close`."""

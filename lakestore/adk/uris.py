@@ -1,4 +1,7 @@
-"""URIs as ADK's service registry passes them, and the lakes that services of one URI share."""
+"""URIs as ADK's service registry passes them, and the lakes that services of one URI share.
+
+Needs nothing of ADK, so that the command line can read them quickly.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, cast
+from typing import Any, Literal, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from lakestore.adk.sync import Durability
 from lakestore.errors import InputError
 from lakestore.lake import Lake
+
+Durability = Literal["append", "turn"]
 
 SCHEMES = ("lakestore+file", "lakestore+memory")
 """Schemes of service URIs, one for each kind of store."""
@@ -44,9 +48,11 @@ class ServiceUri:
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **options}
         durability = given.pop("durability", "append")
         if given:
-            raise InputError(f"unknown options in a service URI. unknown={sorted(given)}")
+            raise InputError(
+                f"unknown options in a service URI. unknown={sorted(given)} known=['durability']"
+            )
         if durability not in ("append", "turn"):
-            raise InputError('durability is "append" or "turn"')
+            raise InputError(f'durability is "append" or "turn". {durability=}')
         place = unquote(parts.netloc + parts.path)
         if not place or parts.fragment:
             raise InputError("a service URI names a path, with # and ? in it percent-encoded")

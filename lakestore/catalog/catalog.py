@@ -107,6 +107,8 @@ class Catalog:
             InputError: `query` is not one query.
             QueryError: DuckDB does not understand it.
         """
+        if isinstance(params, str | bytes):
+            raise InputError(f'params is a list or a mapping, as in ["ana"]. {params=}')
         return self._here().database.query(query, params)
 
     def scan(
@@ -152,6 +154,8 @@ def _select(table: str, columns: Sequence[str] | None) -> str:
     view = VIEWS.get(table)
     if view is None:
         raise InputError(f"no such view. {table=} views={list(VIEWS)}")
+    if isinstance(columns, str):
+        raise InputError(f'columns is a list of names, as in ["user_id"]. {columns=}')
     names = list(view.columns) if columns is None else list(columns)
     unknown = [name for name in names if name not in view.columns]
     if unknown or not names:

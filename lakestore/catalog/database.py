@@ -108,7 +108,8 @@ class Database:
         statements = cursor.extract_statements(text)
         if len(statements) != 1 or statements[0].type not in _QUERIES:
             raise InputError(
-                "sql() runs one query that changes nothing; for other statements use connect()."
+                "only one query that changes nothing can be run; for more, connect() gives a"
+                " connection of your own."
                 f" found={[statement.type.name for statement in statements]}"
             )
         return cursor.sql(statements[0], params=params)

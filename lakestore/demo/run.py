@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -182,5 +186,14 @@ def _next_steps(url: str) -> Iterator[str]:
     lake = shlex.quote(url)
     yield ""
     yield "── Next ".ljust(DEFAULT_WIDTH, "─")
-    yield f"  lakestore show {lake} ana-1"
-    yield f'  lakestore sql {lake} "select user_id, session_id, events from sessions"'
+    command = _command()
+    yield f"  {command} show {lake} ana-1"
+    yield f'  {command} sql {lake} "select user_id, session_id, events from sessions"'
+
+
+def _command() -> str:
+    """Return what a shell here must call the command: its name, or where it is."""
+    if shutil.which("lakestore"):
+        return "lakestore"
+    beside = Path(sys.executable).with_name("lakestore")
+    return shlex.quote(os.path.relpath(beside)) if beside.exists() else "lakestore"

@@ -12,7 +12,7 @@ from lakestore.history.environment import Environment
 from lakestore.history.rollup import Rollup
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, list_log, list_logs
-from lakestore.log.keys import SessionKey, commit_key, rollup_key
+from lakestore.log.keys import SessionKey, commit_key, encode_id, rollup_key
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
 
@@ -83,6 +83,17 @@ class Loader:
             if self._env.is_young(started):
                 return view, started
         raise StorageError(f"a log changed faster than it could be read. {log=}")
+
+    def owners(self, prefix: str, session_id: str) -> list[SessionKey]:
+        """Return the sessions under `prefix` that have that id, by one listing and few reads.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        ending = f"/session={encode_id(session_id)}/"
+        logs = [log for log, _ in list_logs(self._env.store, prefix) if log.endswith(ending)]
+        views = (self._load_log(log)[0] for log in logs)
+        return [view.key for view in views if view is not None and view.alive]
 
     def load_all(self, prefix: str) -> Iterator[SessionView]:
         """Yield every session whose log is under `prefix`, deleted ones too, by one listing.

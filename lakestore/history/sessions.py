@@ -29,7 +29,7 @@ from lakestore.history.shared import ScopeFold, SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
 from lakestore.log.commits import Confirmations, Marker, probe, put_commit
-from lakestore.log.keys import Scope, SessionKey, app_logs, commit_key, user_logs
+from lakestore.log.keys import EVENT_LOGS, Scope, SessionKey, app_logs, commit_key, user_logs
 from lakestore.log.stamps import Stamper
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
@@ -103,6 +103,16 @@ class Sessions:
         """
         prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
         return (view for view in self._loader.load_all(prefix) if view.alive)
+
+    def find(self, session_id: str, app_name: str | None = None) -> list[SessionKey]:
+        """Return the living sessions of that id, of all users and of one app or all.
+
+        Raises:
+            FormatError: an object of such a session is damaged.
+            StorageError: the store failed.
+        """
+        prefix = EVENT_LOGS if app_name is None else app_logs(app_name)
+        return self._loader.owners(prefix, session_id)
 
     def create(self, key: SessionKey, delta: dict[str, Any], *, generated: bool) -> SessionView:
         """Begin a session with the initial state `delta` (JSON types, prefixes kept).

@@ -15,6 +15,8 @@ from lakestore.errors import (
     FormatError,
     InputError,
     NotFoundError,
+    StorageError,
+    UnknownOutcomeError,
     UnsupportedStoreError,
 )
 from lakestore.log.keys import MARKER_KEY, proof_key
@@ -80,7 +82,12 @@ def create_lake(store: ObjectStore, limits: Limits, clock: Clock, new_token: New
 def _prove(store: ObjectStore, key: str) -> None:
     """Create an object twice: a store that lets the second through ignores the condition."""
     with suppress(AlreadyExistsError):  # the request was sent twice
-        store.put_if_absent(key, b"the first")
+        try:
+            store.put_if_absent(key, b"the first")
+        except UnknownOutcomeError:
+            raise
+        except StorageError as error:
+            raise StorageError(f"cannot create a lake here. url={store.url!r} {error}") from error
     try:
         store.put_if_absent(key, b"the second")
     except AlreadyExistsError:
@@ -115,7 +122,7 @@ def open_lake(
     except NotFoundError:
         if read_only:
             raise NotFoundError(
-                f"there is no lake here; opening it for writing creates one. url={store.url!r}"
+                f"there is no lake here (no {MARKER_KEY}). url={store.url!r}"
             ) from None
     return create_lake(store, limits or Limits(), clock, new_token)
 

@@ -17,7 +17,7 @@ def find_session(
 ) -> SessionKey:
     """Return the one session of that id, among all apps and users where none is given.
 
-    Looks through the whole lake unless both are given.
+    Lists the lake's logs, or the app's, unless both are given.
 
     Raises:
         NotFoundError: there is none.
@@ -25,20 +25,25 @@ def find_session(
     """
     if app_name is not None and user_id is not None:
         return SessionKey(app_name, user_id, session_id)
-    found = lake.sql(
-        "select app_name, user_id from sessions where session_id = ?"
-        " and app_name = coalesce(?, app_name) and user_id = coalesce(?, user_id) order by all",
-        [session_id, app_name, user_id],
-    ).fetchall()
+    named = lake.sessions.find(session_id, app_name)
+    found = sorted(key for key in named if user_id in (None, key.user_id))
     if not found:
-        raise NotFoundError(f"no such session. {session_id=}")
+        raise NotFoundError(
+            f"no such session. {session_id=}{_among(app_name, user_id)}; to see which there are:"
+            f' lakestore sql {shlex.quote(lake.url)} "select session_id from sessions"'
+        )
     if len(found) > 1:
         choices = "".join(
-            f"\n  --app {shlex.quote(app)} --user {shlex.quote(user)}" for app, user in found
+            f"\n  --app {shlex.quote(key.app_name)} --user {shlex.quote(key.user_id)}"
+            for key in found
         )
         raise InputError(f"{len(found)} sessions have the id {session_id!r}; say which:{choices}")
-    ((app, user),) = found
-    return SessionKey(app, user, session_id)
+    return found[0]
+
+
+def _among(app_name: str | None, user_id: str | None) -> str:
+    given = {"app_name": app_name, "user_id": user_id}
+    return "".join(f" {name}={value!r}" for name, value in given.items() if value is not None)
 
 
 def read_conversation(lake: Lake, key: SessionKey) -> Conversation:

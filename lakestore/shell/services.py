@@ -14,10 +14,8 @@ from urllib.parse import quote
 
 import yaml
 
+from lakestore.adk.uris import SCHEMES, ServiceUri
 from lakestore.errors import InputError
-
-SCHEMES = ("lakestore+file", "lakestore+memory")
-"""The URI schemes that ADK learns."""
 
 ENTRIES = [
     {"scheme": scheme, "type": "session", "class": "lakestore.LakeSessionService"}
@@ -97,7 +95,7 @@ def service_uri(url: str) -> str:
     """Return a lake's URL as ADK's `--session_service_uri` takes it.
 
     Raises:
-        InputError: lakestore registers no service for that protocol.
+        InputError: lakestore registers no service for that protocol, or an option is not known.
     """
     if url.startswith("lakestore+"):
         url = url.removeprefix("lakestore+")
@@ -110,9 +108,10 @@ def service_uri(url: str) -> str:
             # ADK may be started from anywhere, so the path must not depend on where.
             rest = Path(os.path.expanduser(rest)).absolute().as_posix()
         rest = quote(rest)
-    uri = f"lakestore+{protocol}://{rest}"
     if f"lakestore+{protocol}" not in SCHEMES:
         raise InputError(f"no service for {protocol}:// yet; known are {', '.join(SCHEMES)}")
+    uri = f"lakestore+{protocol}://{rest}"
+    ServiceUri.parse(uri, {})
     return uri
 
 

@@ -15,6 +15,8 @@ from lakestore.storage.store import ObjectStore
 
 _URL = re.compile(r"([^/]*?)://(.*)", re.DOTALL)
 
+_ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
+
 SUPPORTED = ("file", "memory")
 """Protocols for which an exclusive creation is known."""
 
@@ -24,22 +26,24 @@ def open_store(
 ) -> ObjectStore:
     """Return the store that `url` names.
 
-    `url` is a path, relative or not, taken as it stands whatever characters are in it, or
+    `url` is a path, relative or not, taken as it stands but for a leading `~`, or
     `file://<path>` or `memory://<name>`, in which nothing is percent-decoded, as in fsspec.
 
     Raises:
         InputError: the URL is empty or names a file, or an option is not known.
         UnsupportedStoreError: no exclusive creation is known for the protocol.
     """
-    text = os.fspath(url)
-    if not text or "\x00" in text:
-        raise InputError(f"a lake's URL is a non-empty text. {url=}")
+    text = _text(url)
     match = _URL.fullmatch(text)
     protocol, rest = (match[1], match[2]) if match else ("file", text)
+    if protocol.startswith("lakestore+"):
+        raise InputError(
+            f"{protocol}:// is how ADK names a service; a lake's URL is without lakestore+"
+        )
     if protocol not in SUPPORTED:
         raise UnsupportedStoreError(
-            f"no exclusive creation is known for {protocol}://, so it cannot hold a lake;"
-            f" use one of {', '.join(name + '://' for name in SUPPORTED)} or a path"
+            f"this version of lakestore keeps lakes in folders and in memory, not in {protocol}://;"
+            f" use a path or one of {', '.join(name + '://' for name in SUPPORTED)}"
         )
     if storage_options:
         raise InputError(
@@ -48,6 +52,19 @@ def open_store(
     if not rest:
         raise InputError(f"the URL names no place after {protocol}://")
     return MemoryStore.named(rest.rstrip("/")) if protocol == "memory" else _folder(rest)
+
+
+def _text(url: object) -> str:
+    text = os.fspath(url) if isinstance(url, os.PathLike) else url
+    if not isinstance(text, str) or not text or "\x00" in text:
+        raise InputError(f"a lake's URL is a text or a path, and not empty. {url=}")
+    broken = _ONE_SLASH.match(text)
+    if broken:
+        raise InputError(
+            f"a URL has two slashes after its protocol, and a Path cannot hold one: write"
+            f" {broken[1]}:// and a text, or ./{broken[1]}:/ if it is a folder"
+        )
+    return text
 
 
 def _folder(path: str) -> LocalStore:

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.events.event import Event
-from google.genai import types
 
-from lakestore import LakeSessionService
 from lakestore.demo.agent import build_agent
 
 _README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
@@ -36,18 +33,14 @@ def test_python_examples_run(names: dict[str, Any]) -> None:
     keeping, *asking = blocks("python")
     exec(keeping, names)
     writer = names["lake"]
-    sessions = LakeSessionService(writer).sync
-    session = sessions.create_session(
-        app_name="support", user_id="ana", state={"order_id": "A-1"}, session_id="s1"
-    )
-    words = types.Content(role="user", parts=[types.Part(text="Hello")])
-    sessions.append_event(session, Event(author="user", invocation_id="i", content=words))
     assert asking
     for example in asking:
         exec(example, names)
 
-    assert names["table"].num_rows == 1
-    assert names["con"].sql("select text from events").fetchall() == [("Hello",)]
+    said = names["table"]["text"].to_pylist()
+    assert said[0] == "Where is my order A-1041?"
+    assert len(said) > 2
+    assert [*zip(said, strict=True)] == names["con"].sql("select text from events").fetchall()
     names["con"].close()
     writer.close()
 
