@@ -10,6 +10,7 @@ import contextvars
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,17 +54,17 @@ class Lake:
         """Take a store; `Lake.open` takes a URL."""
         self.url = store.url
         self.read_only = read_only
-        self.metrics = Metrics()
         self._clock = clock or SystemClock()
         self._new_token = new_token
-        self._inner = CountingStore(store, self.metrics)
-        self._store: ObjectStore = ReadOnlyStore(self._inner) if read_only else self._inner
+        self._inner = store
+        self._count()
         self._limits = open_lake(self._store, limits, self._clock, new_token, read_only=read_only)
         self._rollups = rollups and not read_only
         self._cache_bytes = cache_bytes
         self._max_concurrency = max_concurrency
         self._closed = False
         self._writers: list[weakref.WeakMethod[Callable[[], None]]] = []
+        self._resets: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._build()
         _opened.add(self)
 
@@ -107,6 +108,12 @@ class Lake:
             max_concurrency=max_concurrency,
         )
 
+    def _count(self) -> None:
+        self.metrics = Metrics()
+        """Counters since the lake was opened, or since this process was forked."""
+        counting = CountingStore(self._inner, self.metrics)
+        self._store: ObjectStore = ReadOnlyStore(counting) if self.read_only else counting
+
     def _build(self) -> None:
         """Put together what holds threads, locks and connections: none of it survives a fork."""
         self._calls = Pool(self._max_concurrency, "call")
@@ -143,6 +150,10 @@ class Lake:
         """Let `close` call the method `write` first, as long as its object lives."""
         self._writers.append(weakref.WeakMethod(write))
 
+    def after_fork(self, reset: Callable[[], None]) -> None:
+        """Let a forked process call the method `reset` first, as long as its object lives."""
+        self._resets.append(weakref.WeakMethod(reset))
+
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
@@ -158,9 +169,17 @@ class Lake:
 
         Cancelling the await does not stop the thread: a write that began may still land.
         """
-        self._check_open()
         context = contextvars.copy_context()
-        return await asyncio.wrap_future(self._calls.submit(lambda: context.run(call)))
+        return await asyncio.wrap_future(self.submit(lambda: context.run(call)))
+
+    def submit(self, call: Callable[[], R]) -> Future[R]:
+        """Run blocking `call` in one of the lake's threads.
+
+        Raises:
+            InputError: the lake is closed.
+        """
+        self._check_open()
+        return self._calls.submit(call)
 
     def _run_upkeep(self, work: Callable[[], None]) -> None:
         if not self._closed:
@@ -313,7 +332,12 @@ class Lake:
 
 def _begin_anew() -> None:
     for lake in list(_opened):
+        lake._count()
         lake._build()
+        for reset in lake._resets:
+            call = reset()
+            if call is not None:
+                call()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,11 +1,15 @@
 """Appending to `Session` objects. Owns what counts as delivered, and what objects show after.
 
-Storing (`commit`) and showing (`apply`) are apart: the one blocks and touches no object, the other
-runs where the objects live. In between the caller holds the lock of the session.
+Storing and showing are apart: the one blocks, in some thread, the other runs where the objects
+live. Whatever becomes of that place, what was stored shows before the session is appended to again.
 """
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +24,7 @@ from google.adk.sessions.state import State
 from lakestore import errors
 from lakestore.adk.convert import to_draft, to_event
 from lakestore.adk.delivered import Delivered
+from lakestore.adk.showing import Showing
 from lakestore.adk.turns import Turns, ends_turn
 from lakestore.history.drafts import Draft
 from lakestore.history.sessions import Landed
@@ -27,6 +32,8 @@ from lakestore.lake import Lake
 from lakestore.log.commits import Confirmations, Marker
 from lakestore.log.keys import SessionKey, check_id
 from lakestore.tables.events import delta_of
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,11 @@ class Appended:
     """The commit that holds them; None while they are held."""
 
 
+_holding: set[Appender] = set()
+"""All that hold turns are kept alive, so that these are written when the interpreter ends, if not
+before."""
+
+
 class Appender:
     """Stores events of `Session` objects."""
 
@@ -47,11 +59,20 @@ class Appender:
         self._lake = lake
         self._turns = Turns() if by_turn else None
         self._delivered = Delivered()
+        self._unshown: dict[SessionKey, Showing] = {}
+        self._pid = os.getpid()
 
-    def commit(self, key: SessionKey, session: Session, events: Sequence[Event]) -> Appended:
-        """Store `events`, or hold them until their turn ends; touch no object.
+    def commit(
+        self,
+        key: SessionKey,
+        session: Session,
+        events: Sequence[Event],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Showing:
+        """Store `events`, or hold them until their turn ends.
 
-        The caller holds the lock of `key`, and calls `apply` next.
+        The caller holds the lock of `key`. What the session shows then is changed by `loop`, if
+        one is given, and by the time that the session is appended to again.
 
         Raises:
             AlreadyExistsError: the session holds another event with the id of one of these.
@@ -61,12 +82,28 @@ class Appender:
             StorageError: nothing is stored, or (`UnknownOutcomeError`) it may be.
         """
         _check_events(events)
+        self.show_last(key)
         new = self._not_delivered(session, events)
         drafts = [to_draft(event) for event in new]
-        if not drafts:
-            return Appended([], [], None)
-        with adk_errors():
-            return self._store(key, session, new, drafts)
+        appended = Appended([], [], None)
+        if drafts:
+            with adk_errors():
+                appended = self._store(key, session, new, drafts)
+        showing = Showing(lambda: self._apply(key, session, appended), loop)
+        self._unshown[key] = showing
+        showing.soon()
+        return showing
+
+    def show_last(self, key: SessionKey) -> None:
+        """See to it that the last append to a session shows. The caller holds its lock."""
+        showing = self._unshown.get(key)
+        if showing is not None:
+            showing.ensure()
+
+    def is_settled(self, key: SessionKey) -> bool:
+        """Tell whether nothing of a session is held or still to be shown."""
+        held = self._turns is not None and self._turns.of(key) is not None
+        return key not in self._unshown and not held
 
     def can_hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
         """Tell whether `commit` would only hold `events`, asking no store for anything."""
@@ -75,7 +112,7 @@ class Appender:
         turn = self._turns.of(key)
         return turn is None or turn.session is session
 
-    def apply(self, session: Session, appended: Appended) -> None:
+    def _apply(self, key: SessionKey, session: Session, appended: Appended) -> None:
         """Let `session` and its events show what was stored, as ADK's services do.
 
         `temp:` keys stay visible in the session and leave the event; the state gets the values as
@@ -91,6 +128,7 @@ class Appender:
         self._delivered.grew(session, appended.events)
         if appended.marker is not None:
             session._storage_update_marker = self._markers.text(appended.marker)
+        self._unshown.pop(key, None)
 
     def write_held(self, key: SessionKey) -> None:
         """Store what is held of a session, if anything is. The caller holds its lock.
@@ -100,11 +138,20 @@ class Appender:
         Raises:
             SessionNotFoundError, StaleSessionError, StorageError: as `commit`.
         """
+        self.show_last(key)
         turn = self._turns.of(key) if self._turns else None
         if turn is not None:
             with adk_errors():
                 landed = self._append_turn(key, turn.session, turn.drafts)
-            self.apply(turn.session, _shown(landed, [], [], turn.drafts))
+            self._apply(key, turn.session, _shown(landed, [], [], turn.drafts))
+
+    def write_all_held(self) -> None:
+        """Store all that is held, without locks: for a process that ends. Failures are logged."""
+        for key in self.held():
+            try:
+                self.write_held(key)
+            except Exception:
+                logger.exception("a turn that was held could not be written. log=%r", key.log)
 
     def held(self, app_name: str | None = None, user_id: str | None = None) -> list[SessionKey]:
         """Return the sessions of which events are held, of everyone or of an app or user."""
@@ -148,6 +195,7 @@ class Appender:
             turn = None
         if not any(ends_turn(event) for event in new):
             self._turns.hold(key, session, drafts)
+            _holding.add(self)
             return Appended(new, drafts, None)
         held = turn.drafts if turn else []
         landed = self._append_turn(key, session, [*held, *drafts])
@@ -160,15 +208,21 @@ class Appender:
         try:
             landed = self._append(key, session, drafts)
         except (errors.ConflictError, errors.NotFoundError) as error:
-            self._turns.release(key)
+            self._release(key)
             if turn is None:
                 raise
             raise type(error)(
                 f"{error}; {len(turn.drafts)} events that were held of the turn are dropped, and"
                 " are to be appended again after that"
             ) from error
-        self._turns.release(key)
+        self._release(key)
         return landed
+
+    def _release(self, key: SessionKey) -> None:
+        assert self._turns is not None
+        self._turns.release(key)
+        if not self.held():
+            _holding.discard(self)
 
     def _append(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Landed:
         text = session._storage_update_marker
@@ -257,3 +311,10 @@ def adk_errors() -> Iterator[None]:
         raise SessionNotFoundError(str(error)) from error
     except errors.AlreadyExistsError as error:
         raise AlreadyExistsError(str(error)) from error
+
+
+@atexit.register
+def _write_all_held() -> None:
+    for appender in list(_holding):
+        if appender._pid == os.getpid():
+            appender.write_all_held()

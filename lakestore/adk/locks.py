@@ -1,26 +1,19 @@
-"""First come, first served, one at a time per key, for threads and event loops alike."""
+"""First come, first served, one at a time per key, for threads and event loops alike.
+
+Owns the order. Whoever waits in an event loop keeps no thread waiting, and what was begun for it
+goes on when the waiting is cancelled or the loop ends.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from itertools import takewhile
+from contextlib import contextmanager
 from threading import Lock
+from typing import TypeVar
 
-from lakestore.errors import InputError
-
-
-@dataclass(slots=True)
-class _Turn:
-    """One who holds or waits for a lock."""
-
-    loop: asyncio.AbstractEventLoop | None
-    """The event loop that it runs in, None for a plain thread."""
-    comes: Future[None] = field(default_factory=Future)
+R = TypeVar("R")
 
 
 class KeyedLocks:
@@ -28,24 +21,17 @@ class KeyedLocks:
 
     def __init__(self) -> None:
         self._mutex = Lock()
-        self._queues: dict[Hashable, deque[_Turn]] = {}
-        """For each key its holder, then those who wait, in the order in which they came."""
+        # For each key its holder, then those who wait, in the order in which they came.
+        self._queues: dict[Hashable, deque[Future[None]]] = {}
+
+    def is_free(self, key: Hashable) -> bool:
+        """Tell whether nobody holds the lock of `key` at this moment."""
+        return key not in self._queues
 
     @contextmanager
     def held(self, key: Hashable) -> Iterator[None]:
-        """Hold the lock of `key`, blocking this thread until it is free.
-
-        Raises:
-            InputError: it never would be, since the event loop of this thread holds it.
-        """
-        turn = self._enter(key, None)
-        if not turn.comes.done() and self._waits_for_own_loop(key, turn):
-            self._withdraw(key, turn)
-            raise InputError(
-                "a blocking call would wait for an append that this thread's event loop has under"
-                " way: use `await` and the service itself instead of its `.sync`"
-            )
-        turn.comes.result()
+        """Hold the lock of `key`, blocking this thread until it is free."""
+        self._enter(key).result()
         try:
             yield
         finally:
@@ -57,62 +43,67 @@ class KeyedLocks:
         with self._mutex:
             free = key not in self._queues
             if free:
-                self._queues[key] = deque([_Turn(_running_loop())])
+                self._queues[key] = deque([Future()])
         try:
             yield free
         finally:
             if free:
                 self._leave(key)
 
-    @asynccontextmanager
-    async def held_async(self, key: Hashable) -> AsyncIterator[None]:
-        """Hold the lock of `key`, waiting in the event loop until it is free."""
-        turn = self._enter(key, asyncio.get_running_loop())
-        try:
-            if not turn.comes.done():
-                await asyncio.wrap_future(turn.comes)
-        except asyncio.CancelledError:
-            self._withdraw(key, turn)
-            raise
-        try:
-            yield
-        finally:
-            self._leave(key)
+    def run(
+        self, key: Hashable, submit: Callable[[Callable[[], None]], object], work: Callable[[], R]
+    ) -> Future[R]:
+        """Run `work` in a thread, holding the lock of `key`, when its turn comes.
 
-    def _enter(self, key: Hashable, loop: asyncio.AbstractEventLoop | None) -> _Turn:
-        turn = _Turn(loop)
+        Args:
+            key: Names the lock.
+            submit: Starts a thread with what it is given.
+            work: What to run.
+
+        Returns:
+            What `work` returns or raises; it cannot be cancelled.
+        """
+        outcome: Future[R] = Future()
+        outcome.set_running_or_notify_cancel()
+
+        def fail(error: BaseException) -> None:
+            self._leave(key)
+            outcome.set_exception(error)
+
+        def perform() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+                fail(error)
+            else:
+                self._leave(key)
+                outcome.set_result(result)
+
+        def start(_turn: Future[None]) -> None:
+            try:
+                submit(perform)
+            except Exception as error:  # noqa: BLE001 - the lake was closed meanwhile
+                fail(error)
+
+        self._enter(key).add_done_callback(start)
+        return outcome
+
+    def _enter(self, key: Hashable) -> Future[None]:
+        turn: Future[None] = Future()
         with self._mutex:
             queue = self._queues.setdefault(key, deque())
             queue.append(turn)
-            if queue[0] is turn:
-                turn.comes.set_result(None)
+            first = queue[0] is turn
+        if first:
+            turn.set_result(None)
         return turn
-
-    def _withdraw(self, key: Hashable, turn: _Turn) -> None:
-        """Give up a turn: before it came, or in the moment that it did."""
-        if not turn.comes.cancel():
-            self._leave(key)
 
     def _leave(self, key: Hashable) -> None:
         with self._mutex:
             queue = self._queues[key]
             queue.popleft()
-            while queue:
-                if queue[0].comes.set_running_or_notify_cancel():
-                    queue[0].comes.set_result(None)
-                    return
-                queue.popleft()
-            del self._queues[key]
-
-    def _waits_for_own_loop(self, key: Hashable, turn: _Turn) -> bool:
-        loop = _running_loop()
-        with self._mutex:
-            ahead = takewhile(lambda other: other is not turn, self._queues.get(key, ()))
-            return loop is not None and any(other.loop is loop for other in ahead)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+            following = queue[0] if queue else None
+            if following is None:
+                del self._queues[key]
+        if following is not None:
+            following.set_result(None)

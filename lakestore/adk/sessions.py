@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
-import weakref
-from collections.abc import Coroutine, Sequence
+import contextvars
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
 from typing import Any, TypeVar
@@ -74,9 +74,7 @@ class LakeSessionService(BaseSessionService):
         """The lake that the sessions are kept in."""
         self.sync = SyncSessionService(lake, durability or "append")
         """The same operations, blocking, for code without an event loop."""
-        self._under_way: set[asyncio.Task[Any]] = set()
-        if durability == "turn":
-            atexit.register(_flush_at_exit, weakref.ref(self.sync))
+        self._under_way: set[Future[Any]] = set()
 
     @override
     async def create_session(
@@ -169,7 +167,12 @@ class LakeSessionService(BaseSessionService):
         """
         if not is_blank(session_id):
             key = session_key(app_name, user_id, session_id)
-            await self._finish(self._delete(key))
+            await self._alone(key, lambda: self._delete(key))
+
+    def _delete(self, key: SessionKey) -> None:
+        with adk_errors():
+            self.sync.appender.write_held(key)
+            self.sync.operations.delete(key)
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -230,14 +233,14 @@ class LakeSessionService(BaseSessionService):
     async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
         """Append many events as one commit, all or none; costs and errors as `append_event`."""
         key = key_of(session)
-        if self._hold(key, session, events):
-            return list(events)
-        try:
-            await self._finish(self._append(key, session, events))
-        except asyncio.CancelledError:
-            if key in self.sync.appender.held(key.app_name, key.user_id):
-                self._start(self._settle(key))
-            raise
+        if not self._hold(key, session, events):
+            loop, appender = asyncio.get_running_loop(), self.sync.appender
+            try:
+                await self._alone(key, lambda: appender.commit(key, session, events, loop))
+            except asyncio.CancelledError:
+                if not appender.is_settled(key):
+                    self._start(key, lambda: appender.write_held(key))
+                raise
         return list(events)
 
     def _hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
@@ -247,39 +250,8 @@ class LakeSessionService(BaseSessionService):
             return False
         with self.sync.locks.held_if_free(key) as held:
             if held:
-                appender.apply(session, appender.commit(key, session, events))
+                appender.commit(key, session, events)
         return held
-
-    async def _append(self, key: SessionKey, session: Session, events: Sequence[Event]) -> None:
-        # Commit, shared state and what the session shows are one step: ADK's server cancels runs
-        # and then appends to the same session.
-        appender = self.sync.appender
-        async with self.sync.locks.held_async(key):
-            appended = await self.lake.run(lambda: appender.commit(key, session, events))
-            appender.apply(session, appended)
-
-    async def _delete(self, key: SessionKey) -> None:
-        def delete() -> None:
-            with adk_errors():
-                self.sync.appender.write_held(key)
-                self.sync.operations.delete(key)
-
-        async with self.sync.locks.held_async(key):
-            await self.lake.run(delete)
-
-    async def _settle(self, key: SessionKey) -> None:
-        """Wait for the append to a session that is under way, and write what is held of it.
-
-        Locks are waited for here, in the event loop, and never in the lake's threads, which the
-        holder of the lock needs.
-        """
-        async with self.sync.locks.held_async(key):
-            if key in self.sync.appender.held(key.app_name, key.user_id):
-                await self.lake.run(lambda: self.sync.appender.write_held(key))
-
-    async def _settle_all(self, app_name: str | None, user_id: str | None) -> None:
-        for key in self.sync.appender.held(app_name, user_id):
-            await self._finish(self._settle(key))
 
     @override
     async def flush(self) -> None:
@@ -292,21 +264,36 @@ class LakeSessionService(BaseSessionService):
         await self._settle_all(None, None)
 
     async def close(self) -> None:
-        """Finish what is under way and write what is held. The lake stays open."""
-        if self._under_way:
-            await asyncio.wait(set(self._under_way))
+        """Finish what is under way, in any loop, and write what is held. The lake stays open."""
+        while self._under_way:
+            await asyncio.wait([asyncio.wrap_future(work) for work in self._under_way.copy()])
         await self.flush()
 
-    async def _finish(self, work: Coroutine[Any, Any, R]) -> R:
-        """Await a write that goes on when the await is cancelled."""
-        return await asyncio.shield(self._start(work))
+    async def _settle(self, key: SessionKey) -> None:
+        """Wait for the append to a session that is under way, and write what is held of it."""
+        appender = self.sync.appender
+        if not (self.sync.locks.is_free(key) and appender.is_settled(key)):
+            await self._alone(key, lambda: appender.write_held(key))
 
-    def _start(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
-        task = asyncio.ensure_future(work)
-        # The event loop itself holds tasks only weakly.
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-        return task
+    async def _settle_all(self, app_name: str | None, user_id: str | None) -> None:
+        for key in self.sync.appender.held(app_name, user_id):
+            await self._settle(key)
+
+    async def _alone(self, key: SessionKey, work: Callable[[], R]) -> R:
+        """Await `work` in a thread, alone on its session; it goes on when the await is cancelled.
+
+        Appends to one session are put in the order of their calls, and whatever becomes of the
+        await or its loop, commit and shared state are one step: ADK's server cancels runs and then
+        appends to the same session.
+        """
+        return await asyncio.wrap_future(self._start(key, work))
+
+    def _start(self, key: SessionKey, work: Callable[[], R]) -> Future[R]:
+        context = contextvars.copy_context()
+        started = self.sync.locks.run(key, self.lake.submit, lambda: context.run(work))
+        self._under_way.add(started)
+        started.add_done_callback(self._under_way.discard)
+        return started
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lake!r})"
@@ -321,9 +308,3 @@ class LakeSessionService(BaseSessionService):
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-def _flush_at_exit(service: weakref.ref[SyncSessionService]) -> None:
-    alive = service()
-    if alive is not None and not alive.lake.closed:
-        alive.flush()

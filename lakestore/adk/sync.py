@@ -23,8 +23,7 @@ from lakestore.log.keys import SessionKey
 class SyncSessionService:
     """The operations of `LakeSessionService`, where each is documented, blocking.
 
-    Works in notebooks too, in a thread with a running event loop; only what an append that this
-    very loop has under way must finish first is refused with an `InputError`.
+    Works in a thread with a running event loop too, as in notebooks, which stands still meanwhile.
     """
 
     def __init__(self, lake: Lake, durability: Durability = "append") -> None:
@@ -36,10 +35,16 @@ class SyncSessionService:
         if durability not in ("append", "turn"):
             raise errors.InputError(f'durability is "append" or "turn". {durability=}')
         self.lake = lake
-        self.locks = KeyedLocks()
-        self.appender = Appender(lake, by_turn=durability == "turn")
+        self._by_turn = durability == "turn"
         self.operations = SessionOperations(lake)
+        self._begin()
         lake.before_close(self.flush)
+        lake.after_fork(self._begin)
+
+    def _begin(self) -> None:
+        """Hold nothing and wait for nobody: what a forked process inherits is its parent's."""
+        self.locks = KeyedLocks()
+        self.appender = Appender(self.lake, by_turn=self._by_turn)
 
     def create_session(
         self,
@@ -118,7 +123,7 @@ class SyncSessionService:
         """See `LakeSessionService.append_events`."""
         key = key_of(session)
         with self.locks.held(key):
-            self.appender.apply(session, self.appender.commit(key, session, events))
+            self.appender.commit(key, session, events)
         return list(events)
 
     def flush(self, *, app_name: str | None = None, user_id: str | None = None) -> None:

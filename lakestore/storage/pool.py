@@ -32,13 +32,22 @@ class Pool:
         self._threads: ThreadPoolExecutor | None = None
 
     def submit(self, call: Callable[[], R]) -> Future[R]:
-        """Run `call` in a thread."""
+        """Run `call` in a thread, or right here when the interpreter starts no more threads."""
         if self._pid != os.getpid():  # the threads stayed with the parent
             self._reset()
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._workers, f"lakestore-{self._name}")
-            return self._threads.submit(call)
+            try:
+                return self._threads.submit(call)
+            except RuntimeError:  # the interpreter is shutting down
+                pass
+        done: Future[R] = Future()
+        try:
+            done.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+            done.set_exception(error)
+        return done
 
     def map(self, call: Callable[[T], R], items: Sequence[T], *, near: bool) -> list[R]:
         """Return `call` of each item, in their order, run side by side.

@@ -197,15 +197,18 @@ class LakeModel:
         log, pending, at = self.logs[ids], list(fresh), version
         # Who was overtaken and whose session has ended meanwhile may be told either of the two.
         ended = any(commit.kind == "delete" for commit in log[version:])
+        found: list[EventDict] = []
         while pending and at < len(log):
             there = log[at]
-            if there.kind != "event" or any(event not in pending for event in there.events):
+            if not any(event in pending for event in there.events):
                 reason = MISSING if there.kind == "delete" else STALE
                 return Plan(refused=frozenset({MISSING, STALE} if ended else {reason}))
+            # Whoever has sent one of its events has sent this commit, with all that is in it.
+            found += there.events
             pending = [event for event in pending if event not in there.events]
             at += 1
         may_refuse = at > version and (ended or ids in self.swept)
-        return Plan(may_refuse=may_refuse, shown=fresh, stored=pending, version=at)
+        return Plan(may_refuse=may_refuse, shown=found + pending, stored=pending, version=at)
 
     def carry_out(self, handle: KnownHandle, plan: Plan, raw: list[EventDict]) -> None:
         """Do what `plan` says; `raw` are its events with their `temp:` keys."""
@@ -218,10 +221,10 @@ class LakeModel:
         assert plan.version is not None
         handle.version = plan.version + bool(plan.stored)
         handle.events += plan.shown
-        shown = {event["id"] for event in plan.shown}
-        for event in raw:
-            if event["id"] in shown:
-                handle.state.update(event["actions"].get("state_delta", {}))
+        given = {event["id"]: event for event in raw}
+        for event in plan.shown:
+            actions = given.get(event["id"], event)["actions"]
+            handle.state.update(actions.get("state_delta", {}))
 
     def _share(self, ids: Ids, delta: State) -> None:
         app, user, _ = ids

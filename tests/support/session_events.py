@@ -44,6 +44,18 @@ SESSIONS = (
     "a=b&c#d",
     "line\nbreak",
 )
+# Such as could be taken for each other, on some file system or by some rule.
+LOOKALIKES = (
+    ("s", "S"),
+    ("x" * 300, "x" * 299 + "y"),
+    ("%41", "A"),
+    ("NULL", "null"),
+    ("e\u0301", "\u00e9"),
+    ("a/b", "a%2fb"),
+    ("..", "."),
+    ("007", "7"),
+    ("*", "s"),
+)
 TIMES = (1.0, 2.5, 1_700_000_000.000001, 1_750_000_000.123456789, 1_750_000_000.5)
 
 ids = st.tuples(
@@ -52,6 +64,7 @@ ids = st.tuples(
     # Few sessions, so that operations meet; blanks around an id do not count.
     st.sampled_from(SESSIONS[:2]) | st.sampled_from(SESSIONS),
 )
+lookalikes = st.sampled_from(LOOKALIKES)
 blanks = st.sampled_from(["", "", "", " ", "\t ", "\n"])
 times = st.sampled_from(TIMES)
 some_times = st.none() | times | st.just(0.0)

@@ -32,17 +32,20 @@ class SessionRules(LakeAgainstModel):
 
     # --- sessions come and go --------------------------------------------------------------
 
-    @initialize(target=handles, state=generated.states)
-    def begin(self, state: dict[str, Any]) -> MultipleResults[Handle]:
+    @initialize(target=handles, names=generated.lookalikes, state=generated.states)
+    def begin(self, names: tuple[str, str], state: dict[str, Any]) -> MultipleResults[Handle]:
         """Two sessions of one user are there, so that operations have something to meet in."""
-        scope = {"app_name": generated.APPS[0], "user_id": generated.USERS[0]}
-        before = self.clock.wall()
-        made = [
-            self.services[side].create_session(**scope, session_id=name, state=dict(state))
-            for side, name in enumerate(generated.SESSIONS[:2])
-        ]
-        self.sharers = {0, 1}
-        return multiple(*(self.begun(0, session, state, before) for session in made))
+        made = []
+        for name in names:
+            before = self.clock.wall()
+            session = self.services[0].create_session(
+                app_name=generated.APPS[0],
+                user_id=generated.USERS[0],
+                session_id=name,
+                state=dict(state),
+            )
+            made.append(self.begun(0, session, state, before))
+        return multiple(*made)
 
     @rule(
         target=handles,
@@ -135,9 +138,15 @@ class SessionRules(LakeAgainstModel):
         """Several events go in as one, or not at all."""
         self.deliver_many(side, handle, [each.event(self.new_id()) for each in said])
 
-    @rule(target=handles, side=SIDES, handle=handles, said=generated.several_said)
+    @rule(
+        target=handles,
+        side=SIDES,
+        handle=handles,
+        said=generated.several_said,
+        again=st.none() | st.lists(generated.said, max_size=1),
+    )
     def read_and_append(
-        self, side: int, handle: Handle, said: list[Said]
+        self, side: int, handle: Handle, said: list[Said], again: list[Said] | None
     ) -> Handle | MultipleResults[Handle]:
         """Whoever has just read is current, and leaves all others behind."""
         ids = handle.known.ids
@@ -146,7 +155,13 @@ class SessionRules(LakeAgainstModel):
             return multiple()
         fresh = Handle(session, self.compare(session, ids))
         overtaken = copy.deepcopy(fresh)
-        self.append(side, fresh, said)
+        events = [each.event(self.new_id()) for each in said]
+        copies = copy.deepcopy(events)
+        self.deliver_many(side, fresh, events)
+        if again is not None:
+            # As after a lost reply: who was overtaken by its own events takes them over.
+            copies += [each.event(self.new_id()) for each in again]
+            self.deliver_many(1 - side, overtaken, copies)
         return multiple(fresh, overtaken)
 
     @rule(side=SIDES, handle=handles, said=generated.said, draw=st.data())
@@ -159,7 +174,10 @@ class SessionRules(LakeAgainstModel):
         if not pool:
             return
         first = draw.draw(st.integers(0, len(pool) - 1))
-        events = [Event.model_validate(each) for each in pool[first : first + 3]]
+        several = pool[first : first + draw.draw(st.integers(1, 3))]
+        if draw.draw(st.booleans()):
+            several.reverse()
+        events = [Event.model_validate(each) for each in several]
         if draw.draw(st.booleans()):
             events[-1].actions.state_delta["temp:again"] = 1
         if draw.draw(st.booleans()):

@@ -1,0 +1,54 @@
+"""Random histories of sessions, on each store against the model.
+
+The rules are in `tests.support.session_rules`; here is which store they run on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from lakestore.storage import LocalStore, MemoryStore, ObjectStore
+from tests.support.session_rules import SessionRules
+
+
+class MemoryMachine(SessionRules):
+    """Over memory, whose objects are as old as the machine's clock says."""
+
+    @override
+    def open_store(self) -> ObjectStore:
+        return MemoryStore("machine", clock=self.clock)
+
+
+class FolderMachine(SessionRules):
+    """Over a folder, whose files are made older by hand."""
+
+    @override
+    def open_store(self) -> ObjectStore:
+        self.folder = Path(tempfile.mkdtemp(prefix="lakestore-"))
+        return LocalStore(self.folder)
+
+    @override
+    def age_store(self, seconds: float) -> None:
+        for path in self.folder.rglob("*.parquet"):
+            before = path.stat().st_mtime - seconds
+            os.utime(path, (before, before))
+
+    @override
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            shutil.rmtree(self.folder)
+
+
+# Making a failing history short takes hypothesis minutes, and the nightly profile takes hours.
+_PATIENT = pytest.mark.timeout(4 * 3600)
+
+TestSessionsInMemory = _PATIENT(MemoryMachine.TestCase)
+TestSessionsInFolder = _PATIENT(FolderMachine.TestCase)
