@@ -225,7 +225,7 @@ class Lake:
 
         What it shows stays as it is until `refresh`. Whatever you create in it is yours alone.
         """
-        catalog = self._new_catalog()
+        catalog = self._new_catalog(guarded=False)
         catalog.refresh()
         self._connected.append(catalog)
         return catalog.connection
@@ -280,11 +280,18 @@ class Lake:
         self._catalog.refresh()
         return self._catalog
 
-    def _new_catalog(self) -> Catalog:
+    def _new_catalog(self, *, guarded: bool = True) -> Catalog:
         from lakestore.catalog import Catalog
 
         self._check_open()
-        return Catalog(self._store, self._requests, self._clock, self.metrics, self._limits)
+        return Catalog(
+            self._store,
+            self._requests,
+            self._clock,
+            self.metrics,
+            self._limits,
+            guarded=guarded,
+        )
 
     def _check_open(self) -> None:
         if self._closed:

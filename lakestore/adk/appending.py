@@ -19,7 +19,6 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
-from google.adk.sessions.state import State
 
 from lakestore import errors
 from lakestore.adk.convert import to_draft, to_event
@@ -60,6 +59,7 @@ class Appender:
         self._turns = Turns() if by_turn else None
         self._delivered = Delivered()
         self._unshown: dict[SessionKey, Showing] = {}
+        self._failures: dict[SessionKey, Exception] = {}
         self._pid = os.getpid()
 
     def commit(
@@ -83,6 +83,7 @@ class Appender:
         """
         _check_events(events)
         self.show_last(key)
+        self._tell_failure(key)
         new = self._not_delivered(session, events)
         drafts = [to_draft(event) for event in new]
         appended = Appended([], [], None)
@@ -103,7 +104,7 @@ class Appender:
     def is_settled(self, key: SessionKey) -> bool:
         """Tell whether nothing of a session is held or still to be shown."""
         held = self._turns is not None and self._turns.of(key) is not None
-        return key not in self._unshown and not held
+        return not held and key not in self._unshown and key not in self._failures
 
     def can_hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
         """Tell whether `commit` would only hold `events`, asking no store for anything."""
@@ -119,15 +120,14 @@ class Appender:
         they were given, not their JSON forms.
         """
         for event, draft in zip(appended.events, appended.drafts, strict=True):
-            delta = event.actions.state_delta
-            session.state.update(delta)
-            if any(key.startswith(State.TEMP_PREFIX) for key in delta):
-                event.actions.state_delta = {key: delta[key] for key in draft.delta}
+            session.state.update(draft.shown)
+            if len(draft.shown) > len(draft.delta):
+                event.actions.state_delta = {name: draft.shown[name] for name in draft.delta}
             session.events.append(event)
             session.last_update_time = event.timestamp
         self._delivered.grew(session, appended.events)
         if appended.marker is not None:
-            session._storage_update_marker = self._markers.text(appended.marker)
+            session._storage_update_marker = self._markers.text(key.log, appended.marker)
         self._unshown.pop(key, None)
 
     def write_held(self, key: SessionKey) -> None:
@@ -139,11 +139,24 @@ class Appender:
             SessionNotFoundError, StaleSessionError, StorageError: as `commit`.
         """
         self.show_last(key)
+        self._tell_failure(key)
         turn = self._turns.of(key) if self._turns else None
         if turn is not None:
             with adk_errors():
                 landed = self._append_turn(key, turn.session, turn.drafts)
             self._apply(key, turn.session, _shown(landed, [], [], turn.drafts))
+
+    def write_unheard(self, key: SessionKey) -> None:
+        """As `write_held`, for when nobody listens: a failure is raised by the next call."""
+        try:
+            self.write_held(key)
+        except Exception as error:  # noqa: BLE001 - kept, and raised by the next call
+            self._failures[key] = error
+
+    def _tell_failure(self, key: SessionKey) -> None:
+        error = self._failures.pop(key, None)
+        if error is not None:
+            raise error
 
     def write_all_held(self) -> None:
         """Store all that is held, without locks: for a process that ends. Failures are logged."""
@@ -155,11 +168,12 @@ class Appender:
 
     def held(self, app_name: str | None = None, user_id: str | None = None) -> list[SessionKey]:
         """Return the sessions of which events are held, of everyone or of an app or user."""
-        if self._turns is None:
-            return []
-        return self._turns.keys(
-            lambda key: app_name in (None, key.app_name) and user_id in (None, key.user_id)
-        )
+        held = self._turns.keys() if self._turns else []
+        return [
+            key
+            for key in dict.fromkeys([*held, *self._failures])
+            if app_name in (None, key.app_name) and user_id in (None, key.user_id)
+        ]
 
     @property
     def _markers(self) -> Confirmations:
@@ -225,8 +239,7 @@ class Appender:
             _holding.discard(self)
 
     def _append(self, key: SessionKey, session: Session, drafts: list[Draft]) -> Landed:
-        text = session._storage_update_marker
-        marker = self._markers.parse(text) if text else None
+        marker = self._markers.parse(key.log, session._storage_update_marker)
         if marker is None:
             # Built by hand, or sent through JSON: current if it ends as the stored one does.
             held = {draft.event_id for draft in drafts}
@@ -252,7 +265,8 @@ def _shown(
     for row in landed.found:
         event = to_event(row)
         if event.id not in seen:
-            other = (event, Draft(event.id, row.event_json or "", delta_of(row)))
+            delta = delta_of(row)
+            other = (event, Draft(event.id, row.event_json or "", delta, delta))
             shown.append(mine.pop(event.id, other))
     shown += mine.values()
     return Appended([event for event, _ in shown], [draft for _, draft in shown], landed.marker)
@@ -294,10 +308,9 @@ def session_key(app_name: str, user_id: str, session_id: object) -> SessionKey:
 
 
 def _same(known: Event, event: Event) -> bool:
-    if known is event or known == event:
-        return True
     # What was appended has lost its `temp:` keys; a copy that is sent again may have them still.
-    return to_draft(known) == to_draft(event)
+    # Never by comparing the events: values in them may compare in any way, or not at all.
+    return known is event or to_draft(known).event_json == to_draft(event).event_json
 
 
 @contextmanager

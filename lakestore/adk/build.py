@@ -104,7 +104,7 @@ def _session(
         events=events,
         last_update_time=time,
     )
-    session._storage_update_marker = confirmations.text(marker)
+    session._storage_update_marker = confirmations.text(key.log, marker)
     return session
 
 

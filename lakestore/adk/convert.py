@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from lakestore.errors import InputError
-from lakestore.history.drafts import Draft, to_json
+from lakestore.history.drafts import Draft
 from lakestore.tables.events import EventRow, event_of
-from lakestore.tables.state import TEMP_PREFIX
+from lakestore.tables.state import TEMP_PREFIX, to_json
 from lakestore.tables.thin import field
 
 logger = logging.getLogger(__name__)
@@ -34,8 +34,10 @@ def json_state(state: Mapping[str, Any]) -> dict[str, Any]:
     the strings "NaN", "Infinity" and "-Infinity", as in proto3's JSON.
 
     Raises:
-        InputError: a key is no text, or a value cannot be written at all.
+        InputError: it is no mapping, a key is no text, or a value cannot be written at all.
     """
+    if not isinstance(state, Mapping):
+        raise InputError(f"a state is a dict. type={type(state).__name__}")
     kept: dict[str, Any] = {}
     for key, value in state.items():
         if not isinstance(key, str):
@@ -57,7 +59,7 @@ def _json_value(key: str, value: object) -> Any:
                 type(value).__name__,
             )
         plain = _finite(plain)
-        to_json(plain).encode()
+        to_json({key: plain}).encode()
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"a state value cannot be stored. {key=} type={type(value).__name__} reason={error}"
@@ -84,21 +86,50 @@ def to_draft(event: Event) -> Draft:
     Raises:
         InputError: the event cannot be written as JSON, or its time is not finite.
     """
-    if not math.isfinite(event.timestamp):
-        raise InputError(f"an event needs a finite timestamp. event_id={event.id!r}")
-    delta = event.actions.state_delta
-    stored = json_state(delta) if delta else {}
-    if stored != delta:
+    given = _checked_delta(event)
+    stored = json_state(given)
+    if given:
+        # Always, rather than when they differ: given values may compare in any way.
         actions = event.actions.model_copy(update={"state_delta": stored})
         event = event.model_copy(update={"actions": actions})
     try:
         # By alias: some of ADK's models, such as its auth schemes, can only be read back so.
-        text = event.model_dump_json(exclude_none=True, by_alias=True)
-    except (PydanticSerializationError, UnicodeEncodeError) as error:
+        text = event.model_dump_json(exclude_none=True, by_alias=True, warnings="error")
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            f"an event cannot be written as JSON. event_id={event.id!r} reason={error}"
-        ) from error
-    return Draft(event.id, text, stored)
+            f"an event cannot be written as JSON. event_id={event.id!r} {_reason(error)}"
+        ) from None
+    return Draft(event.id, text, stored, given)
+
+
+def _checked_delta(event: Event) -> dict[str, Any]:
+    """Return a copy of the event's state delta, sure that its fields have the types they name.
+
+    Pydantic does not check what is assigned to a field.
+    """
+    event_id: object = event.id
+    timestamp: object = event.timestamp
+    delta: object = getattr(event.actions, "state_delta", None)
+    if not isinstance(event_id, str) or not event_id:
+        raise InputError(f"an event's id is a text. type={type(event_id).__name__}")
+    if not isinstance(timestamp, int | float) or not _is_finite(timestamp):
+        raise InputError(f"an event needs a finite timestamp. {event_id=}")
+    if not isinstance(delta, dict):
+        raise InputError(f"an event needs a state delta that is a dict. {event_id=}")
+    return dict(delta)
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an integer that no float can hold
+        return False
+
+
+def _reason(error: Exception) -> str:
+    """Return why pydantic refused, without the values that its warnings quote."""
+    text = str(error)
+    return "" if "input_value" in text else f"reason={text}"
 
 
 def to_event(row: EventRow) -> Event:
@@ -112,7 +143,14 @@ def to_event(row: EventRow) -> Event:
     try:
         return Event.model_validate_json(text)
     except ValidationError as error:
-        return _without_unknown(event_of(row), error)
+        data = event_of(row)
+        if data and error.errors()[0]["type"] == "json_invalid":
+            # Pydantic's parser nests less deep than Python's.
+            try:
+                return Event.model_validate(data)
+            except ValidationError as again:
+                error = again
+        return _without_unknown(data, error)
 
 
 def _without_unknown(data: dict[str, Any], error: ValidationError) -> Event:

@@ -44,7 +44,9 @@ class Delivered:
             index = self._build(session)
         if event_id not in index.ids:
             return None
-        return next(event for event in reversed(session.events) if event.id == event_id)
+        # None where an event was replaced by one with another id.
+        found = (event for event in reversed(session.events) if event.id == event_id)
+        return next(found, None)
 
     def grew(self, session: Session, events: Sequence[Event]) -> None:
         """Note that `events` were just appended to the session."""

@@ -7,6 +7,7 @@ import contextvars
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -121,7 +122,7 @@ class LakeSessionService(BaseSessionService):
             return None
         key = session_key(app_name, user_id, session_id)
         await self._settle(key)
-        await self._settle_all(app_name, user_id)
+        await self._settle_others(app_name, user_id)
         return await self.lake.run(lambda: self.sync.operations.get(key, config))
 
     @override
@@ -150,7 +151,7 @@ class LakeSessionService(BaseSessionService):
             InputError: an argument makes no sense.
             StorageError: the store failed.
         """
-        await self._settle_all(app_name, user_id)
+        await self._settle_others(app_name, user_id)
         return await self.lake.run(
             lambda: self.sync.operations.list_page(
                 app_name, user_id, order_by, descending, limit, offset
@@ -182,7 +183,7 @@ class LakeSessionService(BaseSessionService):
             InputError: an id makes no sense.
             StorageError: the store failed.
         """
-        await self._settle_all(app_name, user_id)
+        await self._settle_others(app_name, user_id)
         return await self.lake.run(lambda: self.sync.operations.user_state(app_name, user_id))
 
     async def get_user_events(
@@ -207,7 +208,7 @@ class LakeSessionService(BaseSessionService):
             InputError: an argument makes no sense.
             StorageError: the store failed.
         """
-        await self._settle_all(app_name, user_id)
+        await self._settle_others(app_name, user_id)
         return await self.lake.run(
             lambda: self.sync.operations.user_events(app_name, user_id, since, until, limit)
         )
@@ -239,7 +240,7 @@ class LakeSessionService(BaseSessionService):
                 await self._alone(key, lambda: appender.commit(key, session, events, loop))
             except asyncio.CancelledError:
                 if not appender.is_settled(key):
-                    self._start(key, lambda: appender.write_held(key))
+                    self._start(key, lambda: appender.write_unheard(key))
                 raise
         return list(events)
 
@@ -261,7 +262,14 @@ class LakeSessionService(BaseSessionService):
             StaleSessionError: another writer has appended to such a session; its events are lost.
             StorageError: as `append_event`; what was not stored is held still.
         """
-        await self._settle_all(None, None)
+        failures = []
+        for key in self.sync.appender.held():
+            try:
+                await self._settle(key)
+            except Exception as error:  # noqa: BLE001 - the others are written first
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     async def close(self) -> None:
         """Finish what is under way, in any loop, and write what is held. The lake stays open."""
@@ -275,9 +283,11 @@ class LakeSessionService(BaseSessionService):
         if not (self.sync.locks.is_free(key) and appender.is_settled(key)):
             await self._alone(key, lambda: appender.write_held(key))
 
-    async def _settle_all(self, app_name: str | None, user_id: str | None) -> None:
-        for key in self.sync.appender.held(app_name, user_id):
-            await self._settle(key)
+    async def _settle_others(self, app_name: str, user_id: str | None) -> None:
+        """Write what is held of a user or an app. What cannot be is told to its own session."""
+        appender = self.sync.appender
+        for key in appender.held(app_name, user_id):
+            await self._alone(key, partial(appender.write_unheard, key))
 
     async def _alone(self, key: SessionKey, work: Callable[[], R]) -> R:
         """Await `work` in a thread, alone on its session; it goes on when the await is cancelled.

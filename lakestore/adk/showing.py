@@ -27,8 +27,8 @@ class Showing:
         """Make the change, unless it was made."""
         with self._lock:
             if not self._shown.is_set():
-                self._show()
                 self._shown.set()
+                self._show()
 
     def soon(self) -> None:
         """Have the loop make the change; without one, or when it has ended, make it here."""

@@ -70,7 +70,7 @@ class SyncSessionService:
             return None
         key = session_key(app_name, user_id, session_id)
         self._settle(key)
-        self.flush(app_name=app_name, user_id=user_id)
+        self._settle_others(app_name, user_id)
         return self.operations.get(key, config)
 
     def list_sessions(
@@ -84,7 +84,7 @@ class SyncSessionService:
         offset: int | None = None,
     ) -> ListSessionsResponse:
         """See `LakeSessionService.list_sessions`."""
-        self.flush(app_name=app_name, user_id=user_id)
+        self._settle_others(app_name, user_id)
         return self.operations.list_page(app_name, user_id, order_by, descending, limit, offset)
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -98,7 +98,7 @@ class SyncSessionService:
 
     def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """See `LakeSessionService.get_user_state`."""
-        self.flush(app_name=app_name, user_id=user_id)
+        self._settle_others(app_name, user_id)
         return self.operations.user_state(app_name, user_id)
 
     def get_user_events(
@@ -111,7 +111,7 @@ class SyncSessionService:
         limit: int | None = None,
     ) -> list[Event]:
         """See `LakeSessionService.get_user_events`."""
-        self.flush(app_name=app_name, user_id=user_id)
+        self._settle_others(app_name, user_id)
         return self.operations.user_events(app_name, user_id, since, until, limit)
 
     def append_event(self, session: Session, event: Event) -> Event:
@@ -128,8 +128,19 @@ class SyncSessionService:
 
     def flush(self, *, app_name: str | None = None, user_id: str | None = None) -> None:
         """See `LakeSessionService.flush`; of everyone, or of an app or user."""
+        failures = []
         for key in self.appender.held(app_name, user_id):
-            self._settle(key)
+            try:
+                self._settle(key)
+            except Exception as error:  # noqa: BLE001 - the others are written first
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _settle_others(self, app_name: str, user_id: str | None) -> None:
+        for key in self.appender.held(app_name, user_id):
+            with self.locks.held(key):
+                self.appender.write_unheard(key)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lake!r})"

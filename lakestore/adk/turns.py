@@ -5,7 +5,6 @@ Owns what is held and when a turn ends; writing it is the service's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -45,10 +44,10 @@ class Turns:
         with self._lock:
             self._held.pop(key, None)
 
-    def keys(self, wanted: Callable[[SessionKey], bool]) -> list[SessionKey]:
-        """Return the sessions of which something is held and that are `wanted`."""
+    def keys(self) -> list[SessionKey]:
+        """Return the sessions of which something is held."""
         with self._lock:
-            return [key for key in self._held if wanted(key)]
+            return list(self._held)
 
 
 def ends_turn(event: Event) -> bool:

@@ -28,8 +28,8 @@ _BATCH_ROWS = 8_192
 class _Followed:
     """What one process holds: the database, and how far it follows the logs."""
 
-    def __init__(self) -> None:
-        self.database = Database()
+    def __init__(self, *, guarded: bool) -> None:
+        self.database = Database(guarded=guarded)
         self.known = Known()
         self.lock = Lock()
         self.begun = 0
@@ -44,7 +44,14 @@ class Catalog:
     """SQL over all sessions of a lake, as of the last refresh. Safe to use from many threads."""
 
     def __init__(
-        self, store: ObjectStore, pool: Pool, clock: Clock, metrics: Metrics, limits: Limits
+        self,
+        store: ObjectStore,
+        pool: Pool,
+        clock: Clock,
+        metrics: Metrics,
+        limits: Limits,
+        *,
+        guarded: bool = True,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -54,7 +61,9 @@ class Catalog:
             clock: Tells how long reading took.
             metrics: Counts what had to be read again.
             limits: The lake's.
+            guarded: No query can reach files or change settings.
         """
+        self._guarded = guarded
         self._source = Source(store, pool, clock, metrics, limits)
         # By process: DuckDB does not survive a fork, and neither do locks that a thread held.
         self._followed: dict[int, _Followed] = {}
@@ -63,7 +72,7 @@ class Catalog:
     def _here(self) -> _Followed:
         pid = os.getpid()
         found = self._followed.get(pid)
-        return found or self._followed.setdefault(pid, _Followed())
+        return found or self._followed.setdefault(pid, _Followed(guarded=self._guarded))
 
     def refresh(self) -> None:
         """Take in all that was committed before the call. Queries see it whole, or not at all.

@@ -7,6 +7,7 @@ from the lake is `lakestore.catalog.reading`'s, what SQL sees `lakestore.catalog
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
 import tempfile
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 from lakestore.catalog.views import definitions
 from lakestore.errors import InputError
 from lakestore.tables.events import SCHEMA
-from lakestore.tables.state import APP_PREFIX, TEMP_PREFIX, USER_PREFIX
+from lakestore.tables.state import split_scopes, to_json
 
 QueryError = duckdb.Error
 """What a query raises that DuckDB does not understand or cannot run."""
@@ -52,15 +53,17 @@ CREATE TABLE internal.changes (
 
 _ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
 
-# JSON that Python reads and DuckDB does not (half a surrogate pair) must not fail everybody's
-# refresh; its keys are then only in the row's `state_delta`.
-_ADD_CHANGES = f"""
-INSERT INTO internal.changes
-SELECT app_name, user_id, session_id, version, ordinal, key, value::VARCHAR
-FROM arrived, json_each(CASE WHEN json_valid(state_delta) THEN state_delta END)
-WHERE kind IN ('create', 'event') AND NOT starts_with(key, '{APP_PREFIX}')
-  AND NOT starts_with(key, '{USER_PREFIX}') AND NOT starts_with(key, '{TEMP_PREFIX}')
-"""
+_CHANGES = pa.schema(
+    [
+        *(SCHEMA.field(name) for name in ("app_name", "user_id", "session_id")),
+        *(SCHEMA.field(name) for name in ("version", "ordinal")),
+        pa.field("key", pa.string()),
+        pa.field("value", pa.string()),
+    ]
+)
+"""The session's own state keys that rows set, with their values as JSON."""
+
+_ADD_CHANGES = "INSERT INTO internal.changes FROM changed"
 
 _END_SESSIONS = """
 DELETE FROM internal.{table} AS gone USING (
@@ -79,7 +82,12 @@ class Database:
     Close it to free it; cursors and relations that are still held then fail.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, guarded: bool = True) -> None:
+        """Make an empty one.
+
+        Args:
+            guarded: No query can reach files or change settings.
+        """
         self._main = duckdb.connect(
             ":memory:", config={**_SETTINGS, "temp_directory": f"{_scratch()}/{id(self)}"}
         )
@@ -90,6 +98,9 @@ class Database:
         self._main.unregister("arrived")
         for statement in definitions():
             self._main.execute(statement)
+        if guarded:
+            self._main.execute("SET GLOBAL enable_external_access = false")
+            self._main.execute("SET GLOBAL lock_configuration = true")
         self._writer = self._main.cursor()
         self.connection = self._main.cursor()
         """A connection to hand out: the same object every time."""
@@ -112,6 +123,8 @@ class Database:
                 " connection of your own."
                 f" found={[statement.type.name for statement in statements]}"
             )
+        # The type of a statement does not tell: `with` and `explain analyze` can hold changes.
+        cursor.execute("BEGIN TRANSACTION READ ONLY")
         return cursor.sql(statements[0], params=params)
 
     @contextmanager
@@ -131,7 +144,10 @@ class Database:
 
         A `delete` row, and a `create` row that is not the first, end all rows before them.
         """
-        self._with("arrived", rows, [_ADD_ROWS, _ADD_CHANGES])
+        self._with("arrived", rows, [_ADD_ROWS])
+        changes = _changes(rows)
+        if changes.num_rows:
+            self._with("changed", changes, [_ADD_CHANGES])
         kind = rows["kind"]
         again = pc.and_(pc.equal(kind, "create"), pc.greater(rows["version"], 1))
         ended = rows.filter(pc.or_(pc.equal(kind, "delete"), again))
@@ -152,6 +168,39 @@ class Database:
     def close(self) -> None:
         """Free the memory."""
         self._main.close()
+
+
+def _changes(rows: pa.Table) -> pa.Table:
+    """Return what `rows` set in their sessions' own state, in `_CHANGES`.
+
+    Taken apart here and once: DuckDB's `json_each` joined to its rows repeats the whole delta for
+    each of its keys.
+    """
+    stored = rows.filter(pc.is_valid(rows["state_delta"]))
+    names = [field.name for field in _CHANGES if field.name in stored.column_names]
+    columns: list[list[Any]] = [[] for _ in _CHANGES]
+    for *place, kind, text in zip(
+        *(stored[name].to_pylist() for name in (*names, "kind", "state_delta")), strict=True
+    ):
+        if kind in ("create", "event"):
+            for key, value in _own_state(text).items():
+                for column, cell in zip(columns, (*place, key, to_json(value)), strict=True):
+                    column.append(cell)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, _CHANGES, strict=True)], _CHANGES)
+
+
+def _own_state(text: str) -> dict[str, Any]:
+    try:
+        delta = json.loads(text)
+    except (ValueError, RecursionError):  # a damaged row must not fail everybody's refresh
+        return {}
+    own = split_scopes(delta)[0] if isinstance(delta, dict) else {}
+    return {key: value for key, value in own.items() if _is_text(key) and _is_text(to_json(value))}
+
+
+def _is_text(text: str) -> bool:
+    """Tell whether Arrow can hold `text`: JSON may name half of a surrogate pair."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _let_go(connections: list[duckdb.DuckDBPyConnection], pid: int) -> None:

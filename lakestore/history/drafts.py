@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakestore.history.environment import Environment
@@ -12,7 +12,7 @@ from lakestore.log.commits import Marker
 from lakestore.log.keys import Scope, SessionKey
 from lakestore.log.stamps import Stamper
 from lakestore.tables.events import EventRow, Kind, event_of
-from lakestore.tables.state import split_scopes
+from lakestore.tables.state import split_scopes, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Draft:
     """The whole event, without `temp:` keys."""
     delta: dict[str, Any]
     """What it sets in the state, of JSON types, prefixes kept."""
+    shown: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What it sets as it was given, `temp:` keys too; nothing that is stored depends on it."""
 
     def stands_in(self, row: EventRow) -> bool:
         """Tell whether `row` holds this very event: the same id and the same content."""
@@ -40,11 +42,6 @@ def event_id(row: EventRow) -> str | None:
     """Return the id of the event in `row`, None when it holds none."""
     found = event_of(row).get("id")
     return found if isinstance(found, str) else None
-
-
-def to_json(value: object) -> str:
-    """Return JSON without blanks; texts stay readable."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 class RowMaker:

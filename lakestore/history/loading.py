@@ -12,7 +12,7 @@ from lakestore.history.environment import Environment
 from lakestore.history.rollup import Rollup
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, list_log, list_logs
-from lakestore.log.keys import SessionKey, commit_key, encode_id, rollup_key
+from lakestore.log.keys import SessionKey, commit_key, encode_id, is_stamp, rollup_key
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
 
@@ -31,6 +31,8 @@ class _Plan:
     commits: list[int]
     gap: bool
     """Whether objects stand above the last commit that follows without one."""
+    has_more_below: bool
+    """Whether what the rollup was made of, or an older one, is still there."""
 
     @property
     def keys(self) -> list[str]:
@@ -41,7 +43,16 @@ class _Plan:
 def _plan(log: str, files: LogFiles) -> _Plan:
     rollup = files.newest_rollup
     commits, gap = files.above(rollup or 0)
-    return _Plan(log, rollup, commits, gap)
+    more = bool((files.commits and files.commits[0] == 1) or len(files.rollups) > 1)
+    return _Plan(log, rollup, commits, gap, more)
+
+
+class DamagedRollupError(FormatError):
+    """A rollup that cannot be read, though its log may be."""
+
+    def __init__(self, text: str, version: int) -> None:
+        super().__init__(text)
+        self.version = version
 
 
 class Loader:
@@ -64,25 +75,36 @@ class Loader:
     def _load_log(self, log: str) -> tuple[SessionView | None, float]:
         """Return what a log folds to, None when nothing is in it, and when its listing began."""
         before: LogFiles | None = None
+        damaged: set[int] = set()
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self._env.metrics.add("retries")
             started = self._env.clock.elapsed()
             files = list_log(self._env.store, log)
-            plan = _plan(log, files)
+            plan = _plan(log, files.without_rollups(damaged))
             # A gap that is still there is no sweep's doing: what stands above it was refused.
             if plan.gap and files != before:
                 before = files
                 continue
             try:
-                view = self._read([plan], started)[0]
+                view = self._read_one(plan, started)
             except NotFoundError:  # swept since it was listed
                 continue
-            if isinstance(view, FormatError):
-                raise view
+            except DamagedRollupError as error:
+                if plan.has_more_below:
+                    logger.error("a rollup is damaged and was passed over: %s", error)
+                    damaged.add(error.version)
+                    continue
+                raise
             if self._env.is_young(started):
                 return view, started
         raise StorageError(f"a log changed faster than it could be read. {log=}")
+
+    def _read_one(self, plan: _Plan, started: float) -> SessionView | None:
+        view = self._read([plan], started)[0]
+        if isinstance(view, FormatError):
+            raise view
+        return view
 
     def owners(self, prefix: str, session_id: str) -> list[SessionKey]:
         """Return the sessions under `prefix` that have that id, by one listing and few reads.
@@ -127,9 +149,9 @@ class Loader:
         for plan, view in zip(plans, known, strict=True):
             found = view or next(fetched)
             try:
-                if isinstance(found, FormatError):
+                if isinstance(found, FormatError) and not isinstance(found, DamagedRollupError):
                     raise found
-                if found is None or plan.gap or not in_time:
+                if isinstance(found, FormatError) or found is None or plan.gap or not in_time:
                     found, _ = self._load_log(plan.log)
             except FormatError as error:
                 logger.error("a session is damaged and was passed over: %s", error)
@@ -183,7 +205,7 @@ def _begin(log: str, version: int, body: bytes, started: float) -> SessionView:
         rollup = Rollup(body)
         _check_place(log, version, rollup.checkpoint)
     except FormatError as error:
-        raise FormatError(f"{error}. key={rollup_key(log, version)!r}") from error
+        raise DamagedRollupError(f"{error}. key={rollup_key(log, version)!r}", version) from error
     return SessionView(_owner(rollup.checkpoint), started).on_rollup(rollup)
 
 
@@ -195,10 +217,22 @@ def decode_commit(log: str, version: int, body: bytes) -> list[EventRow]:
     """
     try:
         rows = events.decode(body)
-        _check_place(log, version, rows[0])
+        _check_commit(log, version, rows)
     except FormatError as error:
         raise FormatError(f"{error}. key={commit_key(log, version)!r}") from error
     return rows
+
+
+def _check_commit(log: str, version: int, rows: Sequence[EventRow]) -> None:
+    first = rows[0]
+    for ordinal, row in enumerate(rows):
+        _check_place(log, version, row)
+        if row.ordinal != ordinal or (row.kind, row.token) != (first.kind, first.token):
+            raise FormatError("the rows are not those of one commit")
+    if first.kind == "checkpoint" or (first.kind != "event" and len(rows) > 1):
+        raise FormatError("a commit of this kind has one row, and none is a checkpoint")
+    if first.stamp is not None and not is_stamp(first.stamp):
+        raise FormatError("a stamp is damaged")
 
 
 def _owner(row: EventRow) -> SessionKey:

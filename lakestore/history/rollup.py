@@ -34,8 +34,10 @@ class Rollup:
     @property
     def nbytes(self) -> int:
         """About how many bytes of memory it holds."""
-        decoded = sum(len(row.event_json or "") + 200 for row in self._last_group)
-        return len(self._body) + decoded
+        rows = self._last_group
+        texts = sum(len(row.event_json or "") + len(row.state_delta or "") + 400 for row in rows)
+        # The state as objects takes about four times as much as its text.
+        return len(self._body) + texts + 4 * len(self.checkpoint.state_delta or "")
 
     def rows(self) -> list[EventRow]:
         """Return all rows but the checkpoint: the `create` row, then events in commit order."""

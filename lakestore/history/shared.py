@@ -16,7 +16,7 @@ from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.log.entries import Entry, list_entries, put_entry
-from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key
+from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key, is_stamp
 from lakestore.log.stamps import Stamper
 from lakestore.tables import state
 from lakestore.tables.events import EventRow, delta_of
@@ -282,9 +282,24 @@ def _state_row(scope: Scope, key: str, value: object, source: EventRow) -> State
 
 def _decode(key: str, body: bytes) -> list[StateRow]:
     try:
-        return state.decode(body)
+        rows = state.decode(body)
+        for row in rows:
+            _check(key, row)
+        return rows
     except FormatError:
         # One damaged entry must not take every session of its scope along; the commit that it
         # was made from still holds the truth.
         logger.exception("a state entry is damaged and was passed over. key=%r", key)
         return []
+
+
+def _check(key: str, row: StateRow) -> None:
+    """Refuse a row that is not its scope's, or that could not be folded."""
+    if not key.startswith(Scope(row.app_name, row.user_id).entries):
+        raise FormatError("a state row names another scope than its key")
+    if not is_stamp(row.stamp):
+        raise FormatError("a stamp is damaged")
+    try:
+        json.loads(row.value)
+    except (ValueError, RecursionError) as error:
+        raise FormatError("a state value is no JSON") from error

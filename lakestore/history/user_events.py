@@ -53,7 +53,10 @@ def event_rows(
 def event_time(row: EventRow) -> float:
     """Return the event's exact time in seconds since 1970 UTC; 0.0 when it has none."""
     found = event_of(row).get("timestamp")
-    return float(found) if isinstance(found, int | float) else 0.0
+    try:
+        return float(found) if isinstance(found, int | float) else 0.0
+    except OverflowError:
+        return 0.0
 
 
 def _is_between(row: EventRow, after: float | None, upto: float | None) -> bool:

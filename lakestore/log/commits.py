@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Literal
@@ -21,13 +21,14 @@ from lakestore.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-from lakestore.log.keys import commit_key, is_log_folder, parse_log_name
+from lakestore.log.keys import EVENT_LOGS, commit_key, is_log_folder, parse_log_name
 from lakestore.storage import Metrics, ObjectStore
 
 logger = logging.getLogger(__name__)
 
 _MARKER = re.compile(r"([0-9]{1,20}):([0-9a-f]+)")
 _MARKERS_REMEMBERED = 65_536
+_LOG_DEPTH = EVENT_LOGS.count("/") + 2
 _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.05
 
@@ -53,24 +54,27 @@ class Confirmations:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._seen: OrderedDict[str, float] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, int, str], float] = OrderedDict()
 
-    def text(self, marker: Marker) -> str:
-        """Return `marker` as a text, and remember when it was confirmed."""
+    def text(self, log: str, marker: Marker) -> str:
+        """Return the marker of the log with prefix `log` as a text, and remember its time."""
         if marker.seen is not None:
+            place = (log, marker.version, marker.token)
             with self._lock:
-                self._seen[marker.token] = max(marker.seen, self._seen.get(marker.token, 0.0))
-                self._seen.move_to_end(marker.token)
+                self._seen[place] = max(marker.seen, self._seen.get(place, 0.0))
+                self._seen.move_to_end(place)
                 if len(self._seen) > _MARKERS_REMEMBERED:
                     self._seen.popitem(last=False)
         return f"{marker.version}:{marker.token}"
 
-    def parse(self, text: str) -> Marker | None:
+    def parse(self, log: str, text: object) -> Marker | None:
         """Return the marker that `text` holds, None when it is not one of ours."""
-        match = _MARKER.fullmatch(text)
+        match = _MARKER.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             return None
-        return Marker(int(match[1]), match[2], self._seen.get(match[2]))
+        version, token = int(match[1]), match[2]
+        # A session that was copied under other ids has a marker of another log: it is not known.
+        return Marker(version, token, self._seen.get((log, version, token)))
 
 
 @dataclass(slots=True)
@@ -79,6 +83,10 @@ class LogFiles:
 
     commits: list[int] = field(default_factory=list)
     rollups: list[int] = field(default_factory=list)
+
+    def without_rollups(self, versions: Collection[int]) -> LogFiles:
+        """Return the same without some rollups."""
+        return LogFiles(self.commits, [v for v in self.rollups if v not in versions])
 
     @property
     def newest_rollup(self) -> int | None:
@@ -95,18 +103,20 @@ class LogFiles:
 
 def list_logs(store: ObjectStore, prefix: str) -> Iterator[tuple[str, LogFiles]]:
     """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing."""
-    current, is_log, files = "", False, LogFiles()
+    current, files = "", LogFiles()
     for key in store.names(prefix):
         folder, _, name = key.rpartition("/")
         if folder != current:
-            if is_log and (files.commits or files.rollups):
+            if current.count("/") == _LOG_DEPTH and folder.startswith(current + "/"):
+                continue  # a stray's folder within a log
+            if files.commits or files.rollups:
                 yield current + "/", files
-            current, is_log, files = folder, is_log_folder(folder + "/"), LogFiles()
-        parsed = parse_log_name(name) if is_log else None
+            current, files = folder, LogFiles()
+        parsed = parse_log_name(name) if is_log_folder(folder + "/") else None
         if parsed is not None:
             version, is_rollup = parsed
             (files.rollups if is_rollup else files.commits).append(version)
-    if is_log and (files.commits or files.rollups):
+    if files.commits or files.rollups:
         yield current + "/", files
 
 

@@ -28,6 +28,7 @@ _NEVER_FIRST = frozenset(b"-_.")
 _LONGEST = 120
 _PREFIX = 80
 _LOG_NAME = re.compile(r"([0-9]{20})(r?)\.parquet")
+_STAMP = re.compile(r"[0-9]{17}-[0-9]{6}-[0-9a-f]{16}")
 _ENTRY_NAME = re.compile(r"([0-9]{17}-[0-9]{6}-[0-9a-f]{16})(f?)\.parquet")
 
 
@@ -148,6 +149,11 @@ def parse_log_name(name: str) -> tuple[int, bool] | None:
     return None if match is None else (int(match[1]), bool(match[2]))
 
 
+def is_stamp(text: str) -> bool:
+    """Tell whether `text` is a stamp."""
+    return _STAMP.fullmatch(text) is not None
+
+
 def entry_key(entries: str, stamp: str, *, fold: bool) -> str:
     """Return the key of an entry in the scope with prefix `entries`, or of a fold of many."""
     return f"{entries}{stamp}{'f' if fold else ''}.parquet"
@@ -159,6 +165,7 @@ def parse_entry_name(name: str) -> tuple[str, bool] | None:
     return None if match is None else (match[1], bool(match[2]))
 
 
+@lru_cache(maxsize=16)
 def is_log_folder(folder: str) -> bool:
     """Tell whether `folder` is the prefix of a session log."""
     parts = folder.removeprefix(EVENT_LOGS).split("/")

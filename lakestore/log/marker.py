@@ -6,6 +6,7 @@ Owns how it is created, and the proof that the store refuses a second creation.
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ class Limits:
     """Seconds for which objects that are no longer needed are kept."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.view_age * 2 < self.grace:
+        if not 0 < self.view_age * 2 < self.grace < math.inf:
             raise InputError(
                 "the grace must be more than twice the view age limit, and both above 0."
                 f" view_age={self.view_age} grace={self.grace}"
@@ -58,6 +59,8 @@ def read_limits(store: ObjectStore) -> Limits:
                 f"the lake's format is {version}, and this version of lakestore reads"
                 f" {FORMAT_VERSION}: upgrade lakestore. url={store.url!r}"
             )
+        if marker["format"] != "lakestore":
+            raise ValueError("another format")
         return Limits(float(marker["view_age_seconds"]), float(marker["grace_seconds"]))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise FormatError(f"{MARKER_KEY} is damaged. url={store.url!r}") from error

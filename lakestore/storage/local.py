@@ -34,6 +34,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _CANNOT_LINK = (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK)
 _FOLDERS_REMEMBERED = 16_384
+_DEEPEST = 16
 
 
 class LocalStore(ObjectStore):
@@ -117,8 +118,8 @@ class LocalStore(ObjectStore):
         Of the folders above the root only those that had to be made: others are not ours.
         """
         parent = os.path.dirname(folder)
-        if folder != parent and parent not in self._durable:
-            within = len(folder) > len(self._root)
+        if folder != parent:
+            within = len(folder) > len(self._root) and parent not in self._durable
             if within or not os.path.isdir(parent):
                 self._make_folder(parent)
         with suppress(FileExistsError):
@@ -187,7 +188,7 @@ class LocalStore(ObjectStore):
     def _walk(self, folder: str, prefix: str, after: str) -> Iterator[str]:
         try:
             with os.scandir(self._path(folder)) as found:
-                names = sorted(_listed_name(entry) for entry in found)
+                names = sorted(_listed_name(entry) for entry in found if _leads_somewhere(entry))
         except _NOT_THERE:
             return
         for name in names:
@@ -197,8 +198,9 @@ class LocalStore(ObjectStore):
             if not name.endswith("/"):
                 if key > after and key.startswith(prefix):
                     yield key
-            # Keys below sort right after the folder's own name, so one comparison skips it.
-            elif key >= after or after.startswith(key):
+            # Keys below sort right after the folder's own name, so one comparison skips it. What
+            # is deeper than any key of ours is a link that leads back.
+            elif (key >= after or after.startswith(key)) and key.count("/") < _DEEPEST:
                 yield from self._walk(key, prefix, after)
 
     @override
@@ -226,7 +228,11 @@ def _tidy(aside: str) -> None:
 
 
 def _listed_name(entry: os.DirEntry[str]) -> str:
-    return entry.name + "/" if entry.is_dir(follow_symlinks=True) else entry.name
+    return entry.name + "/" if entry.is_dir() else entry.name
+
+
+def _leads_somewhere(entry: os.DirEntry[str]) -> bool:
+    return not entry.is_symlink() or os.path.exists(entry.path)
 
 
 def _fsync_folder(folder: str) -> None:

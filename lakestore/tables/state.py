@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -110,3 +111,8 @@ def split_scopes(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
         elif not key.startswith(TEMP_PREFIX):
             session[key] = value
     return session, user, app
+
+
+def to_json(value: object) -> str:
+    """Return JSON without blanks; texts stay readable."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -85,8 +85,8 @@ def test_equal_ids_of_others_stay(store: MemoryStore, catalog: Catalog) -> None:
     ]
     catalog.refresh()
     logs[2].delete()
-    rows = catalog.sql("select event_id from events")
     catalog.refresh()
+    rows = catalog.sql("select event_id from events")
     assert "x/u?" not in {text for (text,) in rows.fetchall()}
     assert len(rows) == 11
     assert catalog.sql("select count(*) from sessions").fetchall() == [(11,)]

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakestore.catalog import Catalog
-from lakestore.storage import LocalStore, MemoryStore, ObjectStore
+from lakestore.clock import SystemClock
+from lakestore.log.marker import Limits
+from lakestore.storage import LocalStore, MemoryStore, Metrics, ObjectStore, Pool
 from tests.support.lake_builder import a_log
 
 Follow = Callable[[ObjectStore], Catalog]
@@ -135,11 +137,12 @@ def test_a_time_beyond_the_calendar_is_null(store: MemoryStore, catalog: Catalog
 
 
 def test_nothing_is_written_beside_the_lake(
-    every: Callable[[list[str]], Catalog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Queries leave no files in the working directory or in the lake, however large they get."""
     monkeypatch.chdir(tmp_path)
-    catalog = every(["a"])
+    parts = (Pool(1, "test"), SystemClock(), Metrics(), Limits())
+    catalog = Catalog(MemoryStore(), *parts, guarded=False)
     before = sorted(tmp_path.rglob("*"))
     catalog.connection.execute("set memory_limit = '100MB'")
     large = "select i, repeat('x', 100) || i as s from range(1500000) t(i)"

@@ -278,24 +278,24 @@ class TestConfirmations:
     def test_a_marker_comes_back(self) -> None:
         """Version, token and the time of its confirmation are found again by the text."""
         confirmations = Confirmations()
-        text = confirmations.text(Marker(7, "00ff", 12.5))
+        text = confirmations.text(LOG, Marker(7, "00ff", 12.5))
 
         assert text == "7:00ff"
-        assert confirmations.parse(text) == Marker(7, "00ff", 12.5)
+        assert confirmations.parse(LOG, text) == Marker(7, "00ff", 12.5)
 
     def test_a_marker_from_elsewhere_is_old(self) -> None:
         """What another process handed out was confirmed at no time that is known here."""
-        text = Confirmations().text(Marker(7, "00ff", 12.5))
+        text = Confirmations().text(LOG, Marker(7, "00ff", 12.5))
 
-        assert Confirmations().parse(text) == Marker(7, "00ff", None)
+        assert Confirmations().parse(LOG, text) == Marker(7, "00ff", None)
 
     def test_the_latest_confirmation_counts(self) -> None:
         """A marker that was handed out again earlier or later keeps the later time."""
         confirmations = Confirmations()
         for seen in (12.5, 20.0, 3.0, None):
-            confirmations.text(Marker(7, "00ff", seen))
+            confirmations.text(LOG, Marker(7, "00ff", seen))
 
-        assert confirmations.parse("7:00ff") == Marker(7, "00ff", 20.0)
+        assert confirmations.parse(LOG, "7:00ff") == Marker(7, "00ff", 20.0)
 
     @pytest.mark.parametrize(
         "text",
@@ -317,14 +317,14 @@ class TestConfirmations:
     )
     def test_what_is_not_ours_is_no_marker(self, text: str) -> None:
         """Markers of ADK's other services, or made up, are not taken for ours."""
-        assert Confirmations().parse(text) is None
+        assert Confirmations().parse(LOG, text) is None
 
     def test_memory_is_bounded(self) -> None:
         """Of very many markers the oldest count as old again; none is lost as a marker."""
         confirmations = Confirmations()
-        first = confirmations.text(Marker(1, "aa", 5.0))
+        first = confirmations.text(LOG, Marker(1, "aa", 5.0))
         for number in range(66_000):
-            last = confirmations.text(Marker(2, f"{number:x}", 6.0))
+            last = confirmations.text(LOG, Marker(2, f"{number:x}", 6.0))
 
-        assert confirmations.parse(first) == Marker(1, "aa", None)
-        assert confirmations.parse(last) == Marker(2, f"{65_999:x}", 6.0)
+        assert confirmations.parse(LOG, first) == Marker(1, "aa", None)
+        assert confirmations.parse(LOG, last) == Marker(2, f"{65_999:x}", 6.0)
