@@ -12,7 +12,7 @@ from google.adk.cli.service_registry import get_service_registry, load_services_
 from lakestore import LakeSessionService
 from lakestore.adk.uris import SCHEMES as SERVICE_SCHEMES
 from lakestore.cli import main
-from lakestore.shell.services import SCHEMES as WRITTEN_SCHEMES
+from lakestore.shell.services import ENTRIES
 
 WRITTEN = """\
 # Tells adk web, adk api_server and adk run where lakestore's services are.
@@ -182,7 +182,7 @@ def test_what_cannot_be_done_is_said(agents: Path, arguments: tuple[str, ...], s
 
 def test_all_schemes_are_registered() -> None:
     """What is written names every scheme that the service understands."""
-    assert WRITTEN_SCHEMES == SERVICE_SCHEMES
+    assert tuple(entry["scheme"] for entry in ENTRIES) == SERVICE_SCHEMES
 
 
 def test_adk_registers_what_was_written(agents: Path, tmp_path: Path) -> None:
