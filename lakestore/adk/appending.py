@@ -68,7 +68,7 @@ class Appender:
         session: Session,
         events: Sequence[Event],
         loop: asyncio.AbstractEventLoop | None = None,
-    ) -> Showing:
+    ) -> None:
         """Store `events`, or hold them until their turn ends.
 
         The caller holds the lock of `key`. What the session shows then is changed by `loop`, if
@@ -93,7 +93,6 @@ class Appender:
         showing = Showing(lambda: self._apply(key, session, appended), loop)
         self._unshown[key] = showing
         showing.soon()
-        return showing
 
     def show_last(self, key: SessionKey) -> None:
         """See to it that the last append to a session shows. The caller holds its lock."""

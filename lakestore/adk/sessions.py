@@ -1,4 +1,4 @@
-"""ADK's session service on a lake. Owns the async face: order, shields, and ADK's registry."""
+"""ADK's session service on a lake. Owns the async face, and what becomes of cancelled awaits."""
 
 from __future__ import annotations
 

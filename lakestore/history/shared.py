@@ -15,7 +15,7 @@ from typing import Any
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
-from lakestore.log.entries import Entry, list_entries, put_entry
+from lakestore.log.entries import Entry, list_entries, parse_entry, put_entry
 from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key, is_stamp
 from lakestore.log.stamps import Stamper
 from lakestore.tables import state
@@ -36,8 +36,8 @@ class ScopeFold:
     scope: Scope
     rows: Mapping[str, StateRow] = field(default_factory=dict)
     """The latest row of each key."""
-    read: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The state keys in each entry that was read, by the entry's key."""
+    read: frozenset[str] = frozenset()
+    """The keys of the entries that were read."""
     seen: float = 0.0
     """`Clock.elapsed` when the listing began."""
 
@@ -56,7 +56,7 @@ class ScopeFold:
         return ScopeFold(
             self.scope,
             latest([*self.rows.values(), *rows]),
-            {**self.read, key: tuple(row.key for row in rows)},
+            self.read | {key},
             self.seen,
         )
 
@@ -175,12 +175,7 @@ class SharedState:
         for scope in scopes:
             before, entries = known[scope], listed[scope.entries]
             new = [row for entry in entries for row in fetched.get(entry.key, ())]
-            read = {
-                entry.key: before.read[entry.key]
-                if entry.key in before.read
-                else tuple(row.key for row in fetched[entry.key])
-                for entry in entries
-            }
+            read = frozenset(entry.key for entry in entries)
             rows = latest([*before.rows.values(), *new]) if new else before.rows
             folds[scope] = ScopeFold(scope, rows, read, started)
         return folds
@@ -223,7 +218,7 @@ class SharedState:
     def _sweep(self, scope: Scope, ours: str) -> None:
         store = self._env.store
         created = {stored.key: stored.modified for stored in store.list(scope.entries)}
-        listed = [entry for _, entry in list_entries(store, scope.entries)]
+        listed = [entry for key in created if (entry := parse_entry(key)) is not None]
         oldest = created.get(ours, 0.0) - self._env.limits.grace
         old = [e for e in listed if e.is_fold and created.get(e.key, oldest + 1) <= oldest]
         if not old:

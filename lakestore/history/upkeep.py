@@ -24,8 +24,8 @@ _PER_ROOT = 4
 def rollup_is_due(view: SessionView) -> bool:
     """Tell whether the commits above the newest rollup are more than a cold open should read.
 
-    The limit grows with the square root of the log, so that neither the reads of a cold open nor
-    the bytes that all rollups together write grow with the log itself.
+    The limit grows with the square root of the log: so do the reads of a cold open and the times
+    that an event is written again, and neither with the log itself.
     """
     return view.version - view.rolled_version >= _AT_LEAST + _PER_ROOT * isqrt(view.version)
 

@@ -27,10 +27,15 @@ class Entry:
 def list_entries(store: ObjectStore, prefix: str) -> Iterator[tuple[str, Entry]]:
     """Yield (prefix of the scope, entry) for every entry under `prefix`, by one listing."""
     for key in store.names(prefix):
-        folder, _, name = key.rpartition("/")
-        parsed = parse_entry_name(name)
-        if parsed is not None:
-            yield folder + "/", Entry(key, *parsed)
+        entry = parse_entry(key)
+        if entry is not None:
+            yield key[: key.rindex("/") + 1], entry
+
+
+def parse_entry(key: str) -> Entry | None:
+    """Return the entry that stands under `key`, None for a stray."""
+    parsed = parse_entry_name(key.rpartition("/")[2])
+    return None if parsed is None else Entry(key, *parsed)
 
 
 def put_entry(store: ObjectStore, entries: str, stamp: str, body: bytes, *, fold: bool) -> str:

@@ -71,16 +71,6 @@ def test_a_cache_of_no_bytes_keeps_nothing() -> None:
     assert cache.nbytes == 0
 
 
-def test_dropping_may_be_repeated() -> None:
-    """What is not there can be dropped too."""
-    cache: ByteCache[str, Value] = ByteCache(30)
-    cache.put("a", Value(10))
-    cache.drop("a")
-    cache.drop("a")
-
-    assert (cache.get("a"), cache.nbytes) == (None, 0)
-
-
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 60)), max_size=60))
 def test_bytes_are_counted_right(puts: list[tuple[str, int]]) -> None:
     """The cache never holds more than it may, counts what it holds, and holds the newest put."""
@@ -104,8 +94,6 @@ def test_many_threads_may_use_it() -> None:
             key = (number * seed) % 17
             cache.put(key, Value(key + 1))
             cache.get((key + seed) % 17)
-            if number % 5 == 0:
-                cache.drop(key)
 
     in_threads([partial(work, seed) for seed in (1, 2, 3, 5, 7, 11)])
 
