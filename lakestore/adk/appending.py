@@ -68,11 +68,11 @@ class Appender:
         session: Session,
         events: Sequence[Event],
         loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        """Store `events`, or hold them until their turn ends.
+    ) -> Showing:
+        """Store `events`, or hold them until their turn ends; return how the session shows it.
 
-        The caller holds the lock of `key`. What the session shows then is changed by `loop`, if
-        one is given, and by the time that the session is appended to again.
+        The caller holds the lock of `key`. What is returned is to be called where the session
+        lives, by `loop` if one is given; otherwise the next append to the session sees to it.
 
         Raises:
             AlreadyExistsError: the session holds another event with the id of one of these.
@@ -92,7 +92,7 @@ class Appender:
                 appended = self._store(key, session, new, drafts)
         showing = Showing(lambda: self._apply(key, session, appended), loop)
         self._unshown[key] = showing
-        showing.soon()
+        return showing
 
     def show_last(self, key: SessionKey) -> None:
         """See to it that the last append to a session shows. The caller holds its lock."""

@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from lakestore.adk.appending import adk_errors, key_of, session_key
 from lakestore.adk.operations import OrderBy, is_blank
+from lakestore.adk.showing import Showing
 from lakestore.adk.sync import SyncSessionService
 from lakestore.adk.uris import Durability, ServiceUri, shared_lake
 from lakestore.errors import InputError
@@ -236,12 +237,15 @@ class LakeSessionService(BaseSessionService):
         key = key_of(session)
         if not self._hold(key, session, events):
             loop, appender = asyncio.get_running_loop(), self.sync.appender
+            work = self._start(key, lambda: appender.commit(key, session, events, loop))
             try:
-                await self._alone(key, lambda: appender.commit(key, session, events, loop))
+                show = await asyncio.wrap_future(work)
             except asyncio.CancelledError:
+                work.add_done_callback(_show_soon)
                 if not appender.is_settled(key):
                     self._start(key, lambda: appender.write_unheard(key))
                 raise
+            show()
         return list(events)
 
     def _hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
@@ -251,7 +255,7 @@ class LakeSessionService(BaseSessionService):
             return False
         with self.sync.locks.held_if_free(key) as held:
             if held:
-                appender.commit(key, session, events)
+                appender.commit(key, session, events)()
         return held
 
     @override
@@ -318,3 +322,8 @@ class LakeSessionService(BaseSessionService):
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _show_soon(work: Future[Showing]) -> None:
+    if work.exception() is None:
+        work.result().soon()

@@ -123,7 +123,7 @@ class SyncSessionService:
         """See `LakeSessionService.append_events`."""
         key = key_of(session)
         with self.locks.held(key):
-            self.appender.commit(key, session, events)
+            self.appender.commit(key, session, events)()
         return list(events)
 
     def flush(self, *, app_name: str | None = None, user_id: str | None = None) -> None:
