@@ -49,7 +49,7 @@ class SessionOperations:
             view = self._lake.sessions.create(key, delta, generated=generated)
         shared = self._lake.sessions.shared
         scopes = (Scope(app_name, user_id), Scope(app_name, None))
-        folds = {scope: shared.recent(scope, _RECENT_SECONDS) for scope in scopes}
+        folds = shared.recent(scopes, _RECENT_SECONDS)
         return session_of(view, folds, [], self._lake.sessions.confirmations)
 
     def get(self, key: SessionKey, config: GetSessionConfig | None) -> Session | None:
@@ -90,8 +90,7 @@ class SessionOperations:
         if user_id is None:
             folds = shared.read_app(app_name, {listed.key.user_id for listed in page})
         else:
-            scopes = (Scope(app_name, user_id), Scope(app_name, None))
-            folds = {scope: shared.read(scope) for scope in scopes}
+            folds = shared.read((Scope(app_name, user_id), Scope(app_name, None)))
         for listed in page:
             folds = shared.complete(listed.newest, folds)
         return ListSessionsResponse(sessions=[it.session(folds, confirmations) for it in page])
@@ -103,7 +102,7 @@ class SessionOperations:
     def user_state(self, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the state of a user, keys without prefix."""
         scope = Scope(check_id("app_name", app_name), check_id("user_id", user_id))
-        return self._lake.sessions.shared.read(scope).values()
+        return self._lake.sessions.shared.read([scope])[scope].values()
 
     def user_events(
         self,

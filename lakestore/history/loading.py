@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakestore.errors import FormatError, NotFoundError, StorageError
@@ -55,6 +55,10 @@ class DamagedRollupError(FormatError):
         self.version = version
 
 
+def _nothing() -> None:
+    pass
+
+
 class Loader:
     """Reads logs into views; a view is returned only if all it took was read while it was young."""
 
@@ -62,25 +66,31 @@ class Loader:
         self._env = environment
         self._cache = cache
 
-    def load(self, key: SessionKey) -> SessionView:
+    def load(self, key: SessionKey, listed: Callable[[], object] = _nothing) -> SessionView:
         """Return the session as it is now, by listing its log; version 0 when there is none.
+
+        Args:
+            key: Names it.
+            listed: Called each time that objects were listed, before they are read.
 
         Raises:
             FormatError: one of its objects is damaged.
             StorageError: the store failed, or the log never held still.
         """
-        view, started = self._load_log(key.log)
+        view, started = self._load_log(key.log, listed)
         return view or SessionView(key, started)
 
-    def _load_log(self, log: str) -> tuple[SessionView | None, float]:
+    def _load_log(
+        self, log: str, listed: Callable[[], object] = _nothing
+    ) -> tuple[SessionView | None, float]:
         """Return what a log folds to, None when nothing is in it, and when its listing began."""
         before: LogFiles | None = None
         damaged: set[int] = set()
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                self._env.metrics.add("retries")
+        for _ in self._attempts():
             started = self._env.clock.elapsed()
             files = list_log(self._env.store, log)
+            if files.commits:
+                listed()
             plan = _plan(log, files.without_rollups(damaged))
             # A gap that is still there is no sweep's doing: what stands above it was refused.
             if plan.gap and files != before:
@@ -99,6 +109,30 @@ class Loader:
             if self._env.is_young(started):
                 return view, started
         raise StorageError(f"a log changed faster than it could be read. {log=}")
+
+    def _attempts(self) -> Iterator[None]:
+        yield
+        for _ in range(1, _ATTEMPTS):
+            self._env.metrics.add("retries")
+            yield
+
+    def bodies_above(self, log: str, version: int) -> list[bytes] | None:
+        """Return the commits that follow `version`, by one listing; None if a sweep came between.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        commits, gap = list_log(self._env.store, log, above=version).above(version)
+        if gap:
+            return None
+        try:
+            return self._fetch([commit_key(log, commit) for commit in commits])
+        except NotFoundError:
+            return None
+
+    def _fetch(self, keys: Sequence[str]) -> list[bytes]:
+        store = self._env.store
+        return self._env.pool.map(store.get, keys, near=store.near)
 
     def _read_one(self, plan: _Plan, started: float) -> SessionView | None:
         view = self._read([plan], started)[0]
@@ -176,9 +210,7 @@ class Loader:
         Raises:
             NotFoundError: an object was swept.
         """
-        store = self._env.store
-        keys = [key for plan in plans for key in plan.keys]
-        bodies = iter(self._env.pool.map(store.get, keys, near=store.near))
+        bodies = iter(self._fetch([key for plan in plans for key in plan.keys]))
         # Each takes all its bodies, also after one that is damaged.
         shares = [[next(bodies) for _ in plan.keys] for plan in plans]
         return [

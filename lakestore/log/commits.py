@@ -101,10 +101,13 @@ class LogFiles:
         return dense, len(dense) < len(later)
 
 
-def list_logs(store: ObjectStore, prefix: str) -> Iterator[tuple[str, LogFiles]]:
-    """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing."""
+def list_logs(store: ObjectStore, prefix: str, after: str = "") -> Iterator[tuple[str, LogFiles]]:
+    """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing.
+
+    Only files whose keys come after `after`.
+    """
     current, files = "", LogFiles()
-    for key in store.names(prefix):
+    for key in store.names(prefix, after):
         folder, _, name = key.rpartition("/")
         if folder != current:
             if current.count("/") == _LOG_DEPTH and folder.startswith(current + "/"):
@@ -120,9 +123,13 @@ def list_logs(store: ObjectStore, prefix: str) -> Iterator[tuple[str, LogFiles]]
         yield current + "/", files
 
 
-def list_log(store: ObjectStore, log: str) -> LogFiles:
-    """Return the files of the log with prefix `log`, none when there is no such log."""
-    return next((files for found, files in list_logs(store, log) if found == log), LogFiles())
+def list_log(store: ObjectStore, log: str, above: int = 0) -> LogFiles:
+    """Return the files of the log with prefix `log`, none when there is no such log.
+
+    Those below version `above` are left out, its commit too.
+    """
+    listed = list_logs(store, log, commit_key(log, above) if above else "")
+    return next((files for found, files in listed if found == log), LogFiles())
 
 
 def put_commit(
