@@ -15,6 +15,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lakestore.checks import check_flag, check_number, check_options
 from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError
 from lakestore.history.environment import Environment
@@ -52,6 +53,12 @@ class Lake:
         new_token: NewToken = new_token,
     ) -> None:
         """Take a store; `Lake.open` takes a URL."""
+        check_flag("read_only", read_only)
+        check_flag("rollups", rollups)
+        check_number("cache_bytes", cache_bytes)
+        check_number("max_concurrency", max_concurrency, least=1)
+        if limits is not None and not isinstance(limits, Limits):
+            raise InputError(f"limits are lakestore.Limits(...). type={type(limits).__name__}")
         self.url = store.url
         self.read_only = read_only
         self._clock = clock or SystemClock()
@@ -100,7 +107,7 @@ class Lake:
             StorageError: the store failed.
         """
         return cls(
-            open_store(url, storage_options),
+            open_store(url, check_options("storage_options", storage_options)),
             read_only=read_only,
             rollups=rollups,
             limits=limits,
@@ -193,11 +200,11 @@ class Lake:
         Views: `events`, `sessions`. Values go into `params`, for `?` or `$name` in the query.
 
         Raises:
+            InputError: `query` is not one query, or `params` no list or mapping.
             StorageError: the store failed.
             duckdb.Error: the query is wrong.
         """
-        catalog = self._fresh_catalog()
-        return catalog.sql(query, params)
+        return self._fresh_catalog().sql(query, params)
 
     def scan(
         self,

@@ -17,6 +17,7 @@ import pyarrow as pa
 from lakestore.catalog.database import Database
 from lakestore.catalog.reading import Known, Reading, Source
 from lakestore.catalog.views import VIEWS, quoted
+from lakestore.checks import check_params, check_text, check_texts
 from lakestore.clock import Clock
 from lakestore.errors import InputError
 from lakestore.log.marker import Limits
@@ -113,12 +114,11 @@ class Catalog:
             params: Values for `?` (a sequence) or `$name` (a mapping).
 
         Raises:
-            InputError: `query` is not one query.
+            InputError: `query` is not one query, or `params` neither a list nor a mapping.
             QueryError: DuckDB does not understand it.
         """
-        if isinstance(params, str | bytes):
-            raise InputError(f'params is a list or a mapping, as in ["ana"]. {params=}')
-        return self._here().database.query(query, params)
+        check_params(params)
+        return self._here().database.query(check_text("query", query), params)
 
     def scan(
         self,
@@ -141,7 +141,7 @@ class Catalog:
         """
         query = _select(table, columns)
         if where is not None:
-            query = f"{query} WHERE (\n{where}\n)"
+            query = f"{query} WHERE (\n{check_text('where', where)}\n)"
         return self.sql(query, params).to_arrow_reader(_BATCH_ROWS)
 
     @property
@@ -160,12 +160,10 @@ class Catalog:
 
 
 def _select(table: str, columns: Sequence[str] | None) -> str:
-    view = VIEWS.get(table)
+    view = VIEWS.get(check_text("table", table))
     if view is None:
         raise InputError(f"no such view. {table=} views={list(VIEWS)}")
-    if isinstance(columns, str):
-        raise InputError(f'columns is a list of names, as in ["user_id"]. {columns=}')
-    names = list(view.columns) if columns is None else list(columns)
+    names = list(view.columns) if columns is None else check_texts("columns", columns)
     unknown = [name for name in names if name not in view.columns]
     if unknown or not names:
         raise InputError(f"no such columns. {table=} {unknown=} columns={list(view.columns)}")
