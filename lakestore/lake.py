@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from lakestore.catalog import Catalog
+    from lakestore.catalog import Catalog, Connections
 
 R = TypeVar("R")
 
@@ -127,7 +127,7 @@ class Lake:
         self._requests = Pool(self._max_concurrency, "io")
         self._upkeep = Pool(1, "upkeep")
         self._catalog: Catalog | None = None
-        self._connected: list[Catalog] = []
+        self._connected: Connections | None = None
         self._sessions = Sessions(
             Environment(
                 store=self._store,
@@ -230,24 +230,26 @@ class Lake:
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.
 
-        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone.
+        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. Its
+        memory is freed when you drop it, or at the next `connect` after you closed it.
         """
+        from lakestore.catalog import Connections
+
         catalog = self._new_catalog(guarded=False)
         catalog.refresh()
-        self._connected.append(catalog)
-        return catalog.connection
+        self._connected = self._connected or Connections()
+        return self._connected.hand_out(catalog)
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now.
 
         Raises:
-            InputError: the connection is not from this lake's `connect`.
+            InputError: the connection is not from this lake's `connect`, or it is closed.
         """
-        for catalog in self._connected:
-            if catalog.connection is connection:
-                catalog.refresh()
-                return
-        raise InputError("only a connection that this lake's connect() returned can be refreshed")
+        from lakestore.catalog import Connections
+
+        self._check_open()
+        (self._connected or Connections()).catalog_of(connection).refresh()
 
     def user_events(
         self,
@@ -324,9 +326,9 @@ class Lake:
     def _release(self) -> None:
         for pool in (self._upkeep, self._calls, self._requests):
             pool.close()
-        for catalog in (self._catalog, *self._connected):
-            if catalog is not None:
-                catalog.close()
+        for held in (self._catalog, self._connected):
+            if held is not None:
+                held.close()
         self._store.close()
 
     def __enter__(self) -> Lake:

@@ -146,9 +146,9 @@ class Catalog:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with all views; the same one every time, until a fork.
+        """A DuckDB connection with all views; the same one as long as it is held, until a fork.
 
-        What it shows moves on with `refresh`. Closing it leaves the catalog as it is.
+        What it shows moves on with `refresh`. Closing or dropping it leaves the catalog as it is.
         """
         return self._here().database.connection
 
