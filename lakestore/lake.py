@@ -274,6 +274,7 @@ class Lake:
 
         Raises:
             InputError: an id or time makes no sense.
+            FormatError: an object of one of `session_ids` is damaged.
             StorageError: the store failed.
         """
         from lakestore.history.user_events import event_rows

@@ -78,8 +78,8 @@ class Catalog:
     def refresh(self) -> None:
         """Take in all that was committed before the call. Queries see it whole, or not at all.
 
-        A damaged object hides what its session has from there on, is named in a logged warning,
-        and is tried again at the next refresh.
+        A damaged or unreadable object hides what its session has from there on, is named in an
+        error that is logged once, and is tried again at each refresh.
 
         Raises:
             StorageError: the store failed, or logs changed faster than they could be read.

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakestore.checks import check_texts, check_time
 from lakestore.history.sessions import Sessions
-from lakestore.log.keys import check_id
+from lakestore.log.keys import SessionKey, check_id
 from lakestore.tables.events import EventRow, event_of
 
 
@@ -34,6 +34,7 @@ def event_rows(
 
     Raises:
         InputError: an id or time makes no sense.
+        FormatError: an object of one of `session_ids` is damaged.
         StorageError: the store failed.
     """
     check_id("app_name", app_name)
@@ -44,6 +45,9 @@ def event_rows(
     for view in sessions.read_all(app_name, user_id):
         if wanted is None or view.key.session_id in wanted:
             found[view.key.session_id] = view.events()
+    for session_id in (wanted or set()).difference(found):
+        # Listings pass over what is damaged; of a session that was asked for that must be told.
+        sessions.load(SessionKey(app_name, user_id, check_id("session_id", session_id)))
     rows = [row for _, events in sorted(found.items()) for row in events]
     if after is None and upto is None:
         return rows

@@ -11,7 +11,7 @@ import logging
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +25,13 @@ from lakestore.errors import (
     UnknownOutcomeError,
     UnsupportedStoreError,
 )
-from lakestore.storage.store import ObjectStore, StoredObject, check_body, check_range
+from lakestore.storage.store import (
+    ObjectStore,
+    StoredObject,
+    UnreadableError,
+    check_body,
+    check_range,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +39,8 @@ _ASIDE = ".tmp"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _CANNOT_LINK = (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK)
+_ITS_OWN = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.EIO)
+"""Errors that tell something of one file or folder, and nothing of the others."""
 _FOLDERS_REMEMBERED = 16_384
 _DEEPEST = 16
 
@@ -180,18 +188,18 @@ class LocalStore(ObjectStore):
     @override
     def names(self, prefix: str, after: str = "") -> Iterator[str]:
         folder, _, _ = prefix.rpartition("/")
+        closed: dict[str, OSError] = {}
         try:
-            yield from self._walk(folder + "/" if folder else "", prefix, after)
+            yield from self._walk(folder + "/" if folder else "", prefix, after, closed)
         except OSError as error:
             raise _failed("list", prefix, error) from error
+        for key, reason in closed.items():
+            raise UnreadableError(f"could not list. {key=} {reason=!s}", *closed) from reason
 
-    def _walk(self, folder: str, prefix: str, after: str) -> Iterator[str]:
-        try:
-            with os.scandir(self._path(folder)) as found:
-                names = sorted(_listed_name(entry) for entry in found if _leads_somewhere(entry))
-        except _NOT_THERE:
-            return
-        for name in names:
+    def _walk(
+        self, folder: str, prefix: str, after: str, closed: dict[str, OSError]
+    ) -> Iterator[str]:
+        for name in self._names_in(folder, closed):
             key = folder + name
             if not (key.startswith(prefix) or prefix.startswith(key)) or key == _ASIDE + "/":
                 continue
@@ -201,7 +209,20 @@ class LocalStore(ObjectStore):
             # Keys below sort right after the folder's own name, so one comparison skips it. What
             # is deeper than any key of ours is a link that leads back.
             elif (key >= after or after.startswith(key)) and key.count("/") < _DEEPEST:
-                yield from self._walk(key, prefix, after)
+                yield from self._walk(key, prefix, after, closed)
+
+    def _names_in(self, folder: str, closed: dict[str, OSError]) -> Sequence[str]:
+        """Return what is in `folder`, in order; note in `closed` when that cannot be read."""
+        try:
+            with os.scandir(self._path(folder)) as found:
+                return sorted(name for entry in found if (name := _listed_name(entry)))
+        except _NOT_THERE:
+            pass
+        except OSError as error:
+            if error.errno not in _ITS_OWN:
+                raise
+            closed[folder] = error
+        return ()
 
     @override
     def delete(self, key: str) -> None:
@@ -217,7 +238,10 @@ class LocalStore(ObjectStore):
 
 
 def _failed(verb: str, key: str, error: OSError) -> StorageError:
-    return StorageError(f"could not {verb}. {key=} reason={error}")
+    text = f"could not {verb}. {key=} reason={error}"
+    if verb == "read" and error.errno in _ITS_OWN:
+        return UnreadableError(text, key)
+    return StorageError(text)
 
 
 def _tidy(aside: str) -> None:
@@ -228,11 +252,15 @@ def _tidy(aside: str) -> None:
 
 
 def _listed_name(entry: os.DirEntry[str]) -> str:
+    """Return the name, with a slash if it is a folder's; "" for a link that leads nowhere."""
+    if entry.is_symlink():
+        try:
+            entry.stat()
+        except _NOT_THERE:
+            return ""
+        except OSError:  # what it leads to is closed to us; to open it as a folder will tell
+            return entry.name + "/"
     return entry.name + "/" if entry.is_dir() else entry.name
-
-
-def _leads_somewhere(entry: os.DirEntry[str]) -> bool:
-    return not entry.is_symlink() or os.path.exists(entry.path)
 
 
 def _fsync_folder(folder: str) -> None:

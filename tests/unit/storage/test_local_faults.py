@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ import pytest
 from lakestore.errors import AlreadyExistsError, NotFoundError, StorageError
 from lakestore.storage import LocalStore
 from tests.support.tracing import run_traced
+from tests.support.unprivileged import public_folder, unprivileged
 
 _BODY = bytes(range(256)) * 1024
 
@@ -133,27 +132,11 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / ".tmp") == []
 
 
-@contextmanager
-def unprivileged() -> Iterator[None]:
-    """Be a user whom permissions bind."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A folder that another user can reach, which one below pytest's own is not."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        yield Path(folder)
-        for path, _, _ in os.walk(folder):
-            os.chmod(path, 0o755)
+    """A folder that another user can reach."""
+    with public_folder() as folder:
+        yield folder
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="permissions are another matter here")
