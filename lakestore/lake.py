@@ -66,6 +66,8 @@ class Lake:
         self._inner = store
         self._count()
         self._limits = open_lake(self._store, limits, self._clock, new_token, read_only=read_only)
+        if not read_only:
+            store.clear_leftovers(self._limits.grace)
         self._rollups = rollups and not read_only
         self._cache_bytes = cache_bytes
         self._max_concurrency = max_concurrency

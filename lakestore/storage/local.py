@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import stat
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,7 @@ from lakestore.storage.store import (
 logger = logging.getLogger(__name__)
 
 _ASIDE = ".tmp"
+_ASIDE_NAME = re.compile(r"[0-9]+-[0-9a-f]+")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _CANNOT_LINK = (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK)
@@ -48,7 +50,8 @@ _DEEPEST = 16
 class LocalStore(ObjectStore):
     """Objects as files below a folder, which is made when the first object is.
 
-    Folders are never removed and half-written files live in `.tmp/`, which no listing shows.
+    Folders are never removed and half-written files live in `.tmp/`, which no listing shows; those
+    of killed writers go when a later process first writes.
     """
 
     near = True
@@ -60,6 +63,7 @@ class LocalStore(ObjectStore):
         self.url = Path(self._root).as_posix()
         # Folders whose own entry this process has made durable, oldest use first.
         self._durable: OrderedDict[str, None] = OrderedDict()
+        self._grace: float | None = None
 
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
@@ -79,6 +83,29 @@ class LocalStore(ObjectStore):
             raise UnknownOutcomeError(
                 f"written, but the folder could not be made durable. {key=} reason={error}"
             ) from error
+        if self._grace is not None:
+            grace, self._grace = self._grace, None
+            self._sweep_aside(path, grace)
+
+    @override
+    def clear_leftovers(self, grace: float) -> None:
+        self._grace = grace
+
+    def _sweep_aside(self, created: str, grace: float) -> None:
+        """Remove files written aside more than `grace` seconds before `created` was.
+
+        A writer that still holds one has stalled for longer than it may, and fails when it links.
+        """
+        try:
+            latest = os.stat(created).st_mtime - grace
+            with os.scandir(self._prefix + _ASIDE) as found:
+                for entry in found:
+                    ours = _ASIDE_NAME.fullmatch(entry.name)
+                    if ours and entry.stat(follow_symlinks=False).st_mtime < latest:
+                        with suppress(OSError):  # another process was quicker, or it is not ours
+                            os.unlink(entry.path)
+        except OSError as error:  # what was to be written stands; another process will try again
+            logger.info("leftovers could not be removed. url=%r reason=%s", self.url, error)
 
     def _write_aside(self, body: bytes) -> str:
         folder = self._prefix + _ASIDE

@@ -116,6 +116,13 @@ class ObjectStore(ABC):
             StorageError: it may still be there.
         """
 
+    def clear_leftovers(self, grace: float) -> None:  # noqa: B027 - most stores leave nothing
+        """Let the first write also remove what writers that were killed left behind.
+
+        Args:
+            grace: Seconds for which a leftover may still be someone's, by the store's own time.
+        """
+
     def close(self) -> None:  # noqa: B027 - most stores hold nothing
         """Release connections. Using the store afterwards is an error of the caller."""
 
