@@ -102,9 +102,18 @@ class Database:
             self._main.execute("SET GLOBAL enable_external_access = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
         self._writer = self._main.cursor()
-        self.connection = self._main.cursor()
-        """A connection to hand out: the same object every time."""
-        weakref.finalize(self, _let_go, [self._main, self._writer, self.connection], os.getpid())
+        self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
+        inherited = [self._main, self._writer]
+        weakref.finalize(self, _let_go, inherited, self._handed, os.getpid())
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A connection to hand out: the same object as long as someone holds it."""
+        connection = self._handed[0]() if self._handed else None
+        if connection is None:
+            connection = self._main.cursor()
+            self._handed[:] = [weakref.ref(connection)]
+        return connection
 
     def query(
         self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None
@@ -203,14 +212,19 @@ def _is_text(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _let_go(connections: list[duckdb.DuckDBPyConnection], pid: int) -> None:
+def _let_go(
+    connections: list[duckdb.DuckDBPyConnection],
+    handed: list[weakref.ref[duckdb.DuckDBPyConnection]],
+    pid: int,
+) -> None:
     """Keep a forked process from destroying what it inherited.
 
     DuckDB's threads stayed with the parent, and the destructor would wait for them for ever. So
     the objects get a reference that nobody ever drops.
     """
     if os.getpid() != pid:
-        for connection in connections:
+        others = [connection for reference in handed if (connection := reference()) is not None]
+        for connection in (*connections, *others):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lakestore.errors import FormatError, NotFoundError, StorageError
+from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.history.rollup import Rollup
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, list_log, list_logs
 from lakestore.log.keys import SessionKey, commit_key, encode_id, is_stamp, rollup_key
+from lakestore.storage import UnreadableError
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
 
@@ -65,6 +66,7 @@ class Loader:
     def __init__(self, environment: Environment, cache: ByteCache[str, SessionView]) -> None:
         self._env = environment
         self._cache = cache
+        self._reported: set[str] = set()
 
     def load(self, key: SessionKey, listed: Callable[[], object] = _nothing) -> SessionView:
         """Return the session as it is now, by listing its log; version 0 when there is none.
@@ -135,7 +137,13 @@ class Loader:
         return self._env.pool.map(store.get, keys, near=store.near)
 
     def _read_one(self, plan: _Plan, started: float) -> SessionView | None:
-        view = self._read([plan], started)[0]
+        try:
+            view = self._read([plan], started)[0]
+        except UnreadableError as error:
+            rollup = plan.rollup or 0
+            if plan.has_more_below and rollup_key(plan.log, rollup) in error.keys:
+                raise DamagedRollupError(str(error), rollup) from error
+            raise
         if isinstance(view, FormatError):
             raise view
         return view
@@ -154,7 +162,8 @@ class Loader:
     def load_all(self, prefix: str) -> Iterator[SessionView]:
         """Yield every session whose log is under `prefix`, deleted ones too, by one listing.
 
-        A damaged session is passed over with a logged error; it must not hide the others.
+        A damaged or unreadable session is passed over, with an error that is logged once; it must
+        not hide the others.
 
         Raises:
             StorageError: the store failed.
@@ -177,7 +186,7 @@ class Loader:
         wanted = [plan for plan, view in zip(plans, known, strict=True) if view is None]
         try:
             fetched = iter(self._read(wanted, started))
-        except NotFoundError:  # some log was swept meanwhile: each by itself, then
+        except (NotFoundError, UnreadableError):  # of some log: each by itself, then
             fetched = iter([None] * len(wanted))
         in_time = self._env.is_young(started)
         for plan, view in zip(plans, known, strict=True):
@@ -187,11 +196,18 @@ class Loader:
                     raise found
                 if isinstance(found, FormatError) or found is None or plan.gap or not in_time:
                     found, _ = self._load_log(plan.log)
-            except FormatError as error:
-                logger.error("a session is damaged and was passed over: %s", error)
+            except (FormatError, UnreadableError) as error:
+                self._report(plan.log, error)
                 continue
+            self._reported.discard(plan.log)
             if found is not None:
                 yield found
+
+    def _report(self, log: str, error: LakeError) -> None:
+        """Log, once until it is mended, why a session is passed over."""
+        level = logging.DEBUG if log in self._reported else logging.ERROR
+        self._reported.add(log)
+        logger.log(level, "a session cannot be read and was passed over: %s", error)
 
     def _current(self, plan: _Plan) -> SessionView | None:
         """Return the cached view if the listing shows nothing newer."""

@@ -21,6 +21,7 @@ from lakestore.history.environment import Environment
 from lakestore.log.entries import Entry, list_entries, parse_entry, put_entry
 from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key, is_stamp
 from lakestore.log.stamps import Stamper
+from lakestore.storage import UnreadableError
 from lakestore.tables import state
 from lakestore.tables.events import EventRow, delta_of
 from lakestore.tables.state import StateRow, latest, split_scopes
@@ -104,6 +105,7 @@ class SharedState:
         self._stamper = stamper
         self._cache: ByteCache[Scope, ScopeFold] = ByteCache(environment.cache_bytes)
         self._folding: set[Scope] = set()
+        self._reported: set[str] = set()
 
     def read(self, scopes: Sequence[Scope]) -> dict[Scope, ScopeFold]:
         """Return the state of each scope now: one LIST each, and a GET for each unseen entry.
@@ -219,16 +221,31 @@ class SharedState:
             if entry.key not in known[scope].read
         ]
         store = self._env.store
-        bodies = self._env.pool.map(store.get, missing, near=store.near)
-        fetched = {key: _decode(key, body) for key, body in zip(missing, bodies, strict=True)}
+        bodies = self._env.pool.map(self._body_of, missing, near=store.near)
+        fetched = {
+            key: _decode(key, body) for key, body in zip(missing, bodies, strict=True) if body
+        }
         folds = {}
         for scope in scopes:
             before, entries = known[scope], listed[scope.entries]
             new = [row for entry in entries for row in fetched.get(entry.key, ())]
-            read = frozenset(entry.key for entry in entries)
+            # What could not be read is tried again the next time.
+            read = frozenset(e.key for e in entries if e.key in fetched or e.key in before.read)
             rows = latest([*before.rows.values(), *new]) if new else before.rows
             folds[scope] = ScopeFold(scope, rows, read, started)
         return folds
+
+    def _body_of(self, key: str) -> bytes | None:
+        """Return an entry; None, with an error that is logged once, when it cannot be read."""
+        try:
+            body = self._env.store.get(key)
+        except UnreadableError as error:
+            level = logging.DEBUG if key in self._reported else logging.ERROR
+            self._reported.add(key)
+            logger.log(level, "a state entry cannot be read and was passed over: %s", error)
+            return None
+        self._reported.discard(key)
+        return body
 
     def _keep(self, fold: ScopeFold, listed: Sequence[Entry]) -> None:
         self._cache.put(fold.scope, fold)
