@@ -232,7 +232,9 @@ class Lake:
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.
 
-        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. Its
+        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. The
+        lake's own objects can be scanned where they lie, as in
+        `read_parquet('lakestore://events/log/app=…')`, and not be changed. The connection's
         memory is freed when you drop it, or at the next `connect` after you closed it.
         """
         from lakestore.catalog import Connections

@@ -29,8 +29,8 @@ _BATCH_ROWS = 8_192
 class _Followed:
     """What one process holds: the database, and how far it follows the logs."""
 
-    def __init__(self, *, guarded: bool) -> None:
-        self.database = Database(guarded=guarded)
+    def __init__(self, store: ObjectStore, *, guarded: bool) -> None:
+        self.database = Database(store, guarded=guarded)
         self.known = Known()
         self.lock = Lock()
         self.begun = 0
@@ -62,8 +62,9 @@ class Catalog:
             clock: Tells how long reading took.
             metrics: Counts what had to be read again.
             limits: The lake's.
-            guarded: No query can reach files or change settings.
+            guarded: No query can reach files or change settings; see `Database`.
         """
+        self._store = store
         self._guarded = guarded
         self._source = Source(store, pool, clock, metrics, limits)
         # By process: DuckDB does not survive a fork, and neither do locks that a thread held.
@@ -73,7 +74,10 @@ class Catalog:
     def _here(self) -> _Followed:
         pid = os.getpid()
         found = self._followed.get(pid)
-        return found or self._followed.setdefault(pid, _Followed(guarded=self._guarded))
+        if found is None:
+            begun = _Followed(self._store, guarded=self._guarded)
+            found = self._followed.setdefault(pid, begun)
+        return found
 
     def refresh(self) -> None:
         """Take in all that was committed before the call. Queries see it whole, or not at all.

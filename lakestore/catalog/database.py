@@ -24,6 +24,8 @@ import pyarrow.compute as pc
 
 from lakestore.catalog.views import definitions
 from lakestore.errors import InputError
+from lakestore.storage import ObjectStore
+from lakestore.storage.files import StoreFiles
 from lakestore.tables.events import SCHEMA
 from lakestore.tables.state import split_scopes, to_json
 
@@ -82,11 +84,13 @@ class Database:
     Close it to free it; cursors and relations that are still held then fail.
     """
 
-    def __init__(self, *, guarded: bool = True) -> None:
+    def __init__(self, store: ObjectStore, *, guarded: bool = True) -> None:
         """Make an empty one.
 
         Args:
-            guarded: No query can reach files or change settings.
+            store: Where the lake is.
+            guarded: No query can reach files or change settings. Otherwise objects of the lake can
+                be scanned where they lie, as `lakestore://<key>`.
         """
         self._main = duckdb.connect(
             ":memory:", config={**_SETTINGS, "temp_directory": f"{_scratch()}/{id(self)}"}
@@ -101,6 +105,8 @@ class Database:
         if guarded:
             self._main.execute("SET GLOBAL enable_external_access = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
+        else:
+            self._main.register_filesystem(StoreFiles(store))
         self._writer = self._main.cursor()
         self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         inherited = [self._main, self._writer]

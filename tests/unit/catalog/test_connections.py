@@ -109,3 +109,21 @@ def test_nothing_is_refreshed_when_the_lake_is_closed(lake: Lake) -> None:
         lake.refresh(connection)
     with pytest.raises(duckdb.Error):
         count(connection)
+
+
+def test_objects_are_scanned_where_they_lie(store: MemoryStore, lake: Lake) -> None:
+    """SQL of one's own reads the lake's objects by their keys, and cannot change one."""
+    (key,) = [stored.key for stored in store.list("events/") if "00002." in stored.key]
+    connection, before = lake.connect(), list(store.list(""))
+    query = "select version, kind from read_parquet(?, hive_partitioning=false)"
+    assert connection.execute(query, [[f"lakestore://{key}"]]).fetchall() == [(2, "event")]
+    with pytest.raises(duckdb.Error):
+        connection.execute(f"copy (select 1) to 'lakestore://{key}'")
+    assert list(store.list("")) == before
+
+
+def test_guarded_queries_reach_no_object(store: MemoryStore, lake: Lake) -> None:
+    """`lake.sql` shows views only."""
+    key = next(stored.key for stored in store.list("events/"))
+    with pytest.raises(duckdb.Error):
+        lake.sql("from read_parquet(?)", [[f"lakestore://{key}"]]).fetchall()
