@@ -19,6 +19,9 @@ MARKER_KEY = "lakestore.json"
 
 EVENT_LOGS = "events/log/"
 STATE_ENTRIES = "state/entries/"
+MANIFESTS = "manifests/"
+PACKS = "packs/"
+RUNS = "runs/"
 
 NONE = "-"
 """Stands where there is no user or no session; no id is ever encoded so."""
@@ -28,6 +31,7 @@ _NEVER_FIRST = frozenset(b"-_.")
 _LONGEST = 120
 _PREFIX = 80
 _LOG_NAME = re.compile(r"([0-9]{20})(r?)\.parquet")
+_MANIFEST_NAME = re.compile(r"([0-9]{20})\.json")
 _STAMP = re.compile(r"[0-9]{17}-[0-9]{6}-[0-9a-f]{16}")
 _ENTRY_NAME = re.compile(r"([0-9]{17}-[0-9]{6}-[0-9a-f]{16})(f?)\.parquet")
 
@@ -147,6 +151,42 @@ def parse_log_name(name: str) -> tuple[int, bool] | None:
     """Return version and whether it is a rollup for a name in a log, None for a stray."""
     match = _LOG_NAME.fullmatch(name)
     return None if match is None else (int(match[1]), bool(match[2]))
+
+
+def app_manifests(app_name: str) -> str:
+    """Return the prefix of all manifests of an app."""
+    return f"{MANIFESTS}app={encode_id(app_name)}/"
+
+
+def manifest_key(app_name: str, number: int) -> str:
+    """Return the key of a manifest of an app."""
+    return f"{app_manifests(app_name)}{number:020}.json"
+
+
+def parse_manifest_name(name: str) -> int | None:
+    """Return the number of a manifest for its name, None for a stray."""
+    match = _MANIFEST_NAME.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def app_packs(app_name: str) -> str:
+    """Return the prefix of all packs of an app."""
+    return f"{PACKS}app={encode_id(app_name)}/"
+
+
+def pack_key(app_name: str, table: str, pack_id: str) -> str:
+    """Return the key of a pack of one of an app's tables."""
+    return f"{app_packs(app_name)}{table}/{pack_id}.parquet"
+
+
+def app_runs(app_name: str) -> str:
+    """Return the prefix of all runs of an app."""
+    return f"{RUNS}app={encode_id(app_name)}/"
+
+
+def run_key(app_name: str, table: str, run_id: str) -> str:
+    """Return the key of a run of one of an app's tables."""
+    return f"{app_runs(app_name)}{table}/{run_id}.parquet"
 
 
 def is_stamp(text: str) -> bool:

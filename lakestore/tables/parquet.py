@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import override
 
 from lakestore.errors import FormatError
 
@@ -35,17 +37,102 @@ def write_large(table: pa.Table, group_rows: int) -> bytes:
 
     All row groups have `group_rows` rows, but for the first, which has what is left over.
     """
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        sink, table.schema, compression="zstd", write_page_checksum=True, store_schema=False
-    ) as writer:
-        first = table.num_rows % group_rows
-        if first:
-            writer.write_table(table.slice(0, first))
-        for start in range(first, table.num_rows, group_rows):
-            writer.write_table(table.slice(start, group_rows))
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
+    writer = GroupWriter(table.schema)
+    first = table.num_rows % group_rows
+    if first:
+        writer.write(table.slice(0, first))
+    for start in range(first, table.num_rows, group_rows):
+        writer.write(table.slice(start, group_rows))
+    return writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """Where one row group is in a file."""
+
+    start: int
+    """Bytes before it."""
+    length: int
+    """Bytes."""
+    rows: int
+
+
+class GroupWriter:
+    """Writes large Parquet in memory, one row group a call: zstd, dictionaries, statistics."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._sink = pa.BufferOutputStream()
+        self._writer = pq.ParquetWriter(
+            self._sink, schema, compression="zstd", write_page_checksum=True, store_schema=False
+        )
+        self.groups: list[GroupPlace] = []
+        """The row groups that were written."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes so far."""
+        return int(self._sink.tell())
+
+    def write(self, table: pa.Table) -> None:
+        """Write a row group."""
+        start = self.nbytes
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self.groups.append(GroupPlace(start, self.nbytes - start, table.num_rows))
+
+    def close(self) -> bytes:
+        """Write the footer and return the file."""
+        self._writer.close()
+        body: bytes = self._sink.getvalue().to_pybytes()
+        return body
+
+
+_TAIL = 8  # the length of the footer, then the magic bytes
+
+
+def footer_size(body: bytes) -> int:
+    """Return how many bytes at the end of a Parquet file are its footer, magic bytes included."""
+    return int.from_bytes(body[-_TAIL:-4], "little") + _TAIL
+
+
+class Pieces(io.RawIOBase):
+    """A file of which some ranges are in memory."""
+
+    def __init__(self, size: int, pieces: Mapping[int, bytes]) -> None:
+        """Take the `size` of the file and what is in memory of it, by offset."""
+        self._size = size
+        self._pieces = sorted(pieces.items())
+        self._position = 0
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def seekable(self) -> bool:
+        return True
+
+    @override
+    def tell(self) -> int:
+        return self._position
+
+    @override
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    @override
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = self._size - self._position if size is None or size < 0 else size
+        for start, body in reversed(self._pieces):
+            if start <= self._position:
+                first = self._position - start
+                found = body[first : first + wanted]
+                if len(found) == min(wanted, self._size - self._position):
+                    self._position += len(found)
+                    return found
+                break
+        raise OSError("a part of a file is asked for that was not read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +148,7 @@ class TypedFile:
         return int(self.file.num_row_groups)
 
 
-def open_parquet(body: bytes, schema: pa.Schema, refused: Sequence[str] = ()) -> TypedFile:
+def open_parquet(body: bytes | Pieces, schema: pa.Schema, refused: Sequence[str] = ()) -> TypedFile:
     """Return the file that `body` holds, of which the columns of `schema` are to be read.
 
     Raises:
@@ -69,10 +156,11 @@ def open_parquet(body: bytes, schema: pa.Schema, refused: Sequence[str] = ()) ->
             `refused` is there.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True)
+        source = pa.PythonFile(body, "r") if isinstance(body, Pieces) else pa.BufferReader(body)
+        file = pq.ParquetFile(source, page_checksum_verification=True)
         found = file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise FormatError(f"not a Parquet file. bytes={len(body)} reason={error}") from error
+        raise FormatError(f"not a Parquet file. reason={error}") from error
     types = dict(zip(found.names, found.types, strict=True))
     for field in schema:
         if types.get(field.name) != field.type:

@@ -1,0 +1,362 @@
+"""What jobs have packed: the newest manifest of an app, and rows from the runs and packs it names.
+
+Owns which ranges of which objects are read. An object that a manifest names may be swept once that
+manifest is superseded and old: reading it then raises `NotFoundError`, and the reader begins again
+with a newer one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakestore.errors import NotFoundError, StorageError
+from lakestore.history.cache import ByteCache
+from lakestore.history.environment import Environment
+from lakestore.log.keys import Scope, SessionKey, pack_key, run_key
+from lakestore.log.manifests import Manifest, StoredFile, list_manifests, read_manifest
+from lakestore.tables import events, runs, state
+from lakestore.tables.events import EventRow
+from lakestore.tables.parquet import Pieces, TypedFile, open_parquet, read_groups
+from lakestore.tables.runs import Segment, SessionRow
+from lakestore.tables.state import StateRow
+
+EVENTS = "events"
+"""The table of sessions: its runs say what is packed of each, its packs hold the rows."""
+STATE = "state"
+"""The table of shared state: runs only."""
+
+_ATTEMPTS = 8
+_READ_BYTES = 8 * 2**20
+_FIRST = ("", "")
+_LAST = "\U0010ffff" * 8
+
+Place = tuple[str, str]
+"""Where a row is in the order of a run: user ("" for none) and session, or key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What is packed of one session, and the manifest that says so."""
+
+    row: SessionRow
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Span:
+    """Neighbouring row groups of a run; `count` is 0 when it is to be read whole."""
+
+    file: StoredFile
+    first: int
+    count: int
+
+    @property
+    def data(self) -> tuple[int, int]:
+        """Start and length of the row groups, or of the whole object."""
+        if not self.count:
+            return 0, self.file.size
+        begin, last = (self.file.groups[i] for i in (self.first, self.first + self.count - 1))
+        return begin.start, last.start + last.length - begin.start
+
+    @property
+    def groups(self) -> range | None:
+        """The row groups, None for all."""
+        return range(self.first, self.first + self.count) if self.count else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is to be read of one object."""
+
+    key: str
+    file: StoredFile
+    data: Sequence[tuple[int, int]]
+    """Start and length of each range."""
+
+    @property
+    def footer(self) -> tuple[int, int]:
+        """Start and length of the footer."""
+        return self.file.size - self.file.footer, self.file.footer
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """Bytes that are kept."""
+
+    body: bytes
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.body)
+
+
+class Archive:
+    """Reads what jobs have packed; safe to use from many threads."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self._manifests: dict[str, Manifest] = {}
+        self._footers: ByteCache[str, _Body] = ByteCache(environment.cache_bytes // 8)
+        self._groups: ByteCache[tuple[str, int], pa.Table] = ByteCache(environment.cache_bytes)
+
+    def look(self, app_name: str) -> Future[Manifest]:
+        """Begin to ask for the newest manifest of an app: 1 LIST, and 1 GET when it is a new one.
+
+        Its number is 0 when no job has worked on the app.
+        """
+        return self._env.pool.start(lambda: self.newest(app_name), near=self._env.store.near)
+
+    def newest(self, app_name: str) -> Manifest:
+        """Return the newest manifest of an app, see `look`.
+
+        Raises:
+            FormatError: it is damaged.
+            StorageError: the store failed.
+        """
+        for _ in range(_ATTEMPTS):
+            numbers = list_manifests(self._env.store, app_name)
+            known = self._manifests.get(app_name)
+            if not numbers:
+                return Manifest(app_name, 0)
+            if known is not None and known.number == numbers[-1]:
+                return known
+            try:
+                found = read_manifest(self._env.store, app_name, numbers[-1])
+            except NotFoundError:  # superseded, and swept since it was listed
+                continue
+            self._manifests[app_name] = found
+            return found
+        raise StorageError(f"manifests changed faster than they could be read. {app_name=}")
+
+    def session(self, manifest: Manifest, key: SessionKey) -> Packed | None:
+        """Return what is packed of one session, None when nothing is.
+
+        Raises:
+            NotFoundError: an object was swept: begin with a newer manifest.
+            FormatError: an object is damaged.
+            StorageError: the store failed.
+        """
+        place = (key.user_id, key.session_id)
+        spans = _spans(manifest.table(EVENTS).runs, place, place)
+        for table in self._read_runs(manifest.app_name, EVENTS, spans):
+            same = pc.and_(
+                pc.equal(table["user_id"], place[0]), pc.equal(table["session_id"], place[1])
+            )
+            found = runs.from_table(table.filter(same))
+            if found:
+                return Packed(found[0], manifest)
+        return None
+
+    def sessions(self, manifest: Manifest, user_id: str | None = None) -> Iterator[Packed]:
+        """Yield what is packed of all sessions, or of those of one user, by user and session.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        low = _FIRST if user_id is None else (user_id, "")
+        high = (_LAST if user_id is None else user_id, _LAST)
+        files = manifest.table(EVENTS).runs
+        streams = [self._rows(manifest, file, age, low, high) for age, file in enumerate(files)]
+        in_order = merge(*streams, key=lambda pair: (*_place(pair[1]), pair[0]))
+        for _, same in groupby(in_order, key=lambda pair: _place(pair[1])):
+            yield Packed(next(same)[1], manifest)
+
+    def _rows(
+        self, manifest: Manifest, file: StoredFile, age: int, low: Place, high: Place
+    ) -> Iterator[tuple[int, SessionRow]]:
+        for span in _spans([file], low, high):
+            for part in _in_reads(span):
+                (table,) = self._read_runs(manifest.app_name, EVENTS, [part])
+                rows = runs.from_table(table)
+                yield from ((age, row) for row in rows if low <= _place(row) <= high)
+
+    def state(self, manifest: Manifest, scopes: Sequence[Scope]) -> dict[Scope, list[StateRow]]:
+        """Return what is packed of the state of some scopes, of each key the latest row.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        files = manifest.table(STATE).runs
+        users = {scope: scope.user_id or "" for scope in scopes}
+        spans = {s: _spans(files, (user, ""), (user, _LAST)) for s, user in users.items()}
+        wanted = [span for each in spans.values() for span in each]
+        tables = self._read_runs(manifest.app_name, STATE, wanted)
+        read = dict(zip(wanted, tables, strict=True))
+        found = {}
+        for scope, each in spans.items():
+            rows = [row for span in each for row in state.from_table(_of(scope, read[span]))]
+            found[scope] = list(state.latest(rows).values())
+        return found
+
+    def _read_runs(self, app_name: str, table: str, spans: Sequence[_Span]) -> list[pa.Table]:
+        """Return the rows of some spans of runs, all that they need read side by side."""
+        schema = runs.SCHEMA if table == EVENTS else state.SCHEMA
+        parts = [_Part(run_key(app_name, table, it.file.id), it.file, [it.data]) for it in spans]
+        opened = self._open(parts, schema)
+        return [read_groups(file, it.groups) for it, file in zip(spans, opened, strict=True)]
+
+    def rows(self, packed: Packed, last: int | None = None) -> list[EventRow]:
+        """Return the packed rows of a session in commit order, its `create` row included.
+
+        Args:
+            packed: The session.
+            last: Only as many, the last ones.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        (found,) = self.rows_of([packed], last)
+        return found
+
+    def rows_of(self, packed: Sequence[Packed], last: int | None = None) -> list[list[EventRow]]:
+        """Return the packed rows of many sessions of one app; see `rows`.
+
+        What lies side by side in a pack is read together.
+        """
+        segments = [_last_segments(each.row.segments, last) for each in packed]
+        manifest = packed[0].manifest if packed else Manifest("", 0)
+        groups = self._read_packs(manifest, [one for each in segments for one in each])
+        found = []
+        for each in segments:
+            rows = [row for segment in each for row in _rows_of(segment, groups)]
+            found.append(rows if last is None else rows[max(0, len(rows) - last) :])
+        return found
+
+    def _read_packs(
+        self, manifest: Manifest, segments: Iterable[Segment]
+    ) -> dict[tuple[str, int], pa.Table]:
+        """Return the row groups that hold `segments`, by pack and number."""
+        found: dict[tuple[str, int], pa.Table] = {}
+        missing: dict[str, list[Segment]] = {}
+        for segment in segments:
+            places = [(segment.pack, group) for group in _groups(segment)]
+            known = {place: self._groups.get(place) for place in places}
+            found.update({place: table for place, table in known.items() if table is not None})
+            if None in known.values():
+                missing.setdefault(segment.pack, []).append(segment)
+        files = {file.id: file for file in manifest.table(EVENTS).packs}
+        parts = [
+            _Part(
+                pack_key(manifest.app_name, EVENTS, pack),
+                files[pack],
+                _joined([(segment.start, segment.length) for segment in wanted]),
+            )
+            for pack, wanted in missing.items()
+        ]
+        opened = self._open(parts, events.COMMIT_SCHEMA, events.RESERVED)
+        for (pack, wanted), file in zip(missing.items(), opened, strict=True):
+            for group in sorted({group for segment in wanted for group in _groups(segment)}):
+                if (pack, group) not in found:
+                    found[pack, group] = read_groups(file, [group])
+                    self._groups.put((pack, group), found[pack, group])
+        return found
+
+    def _open(
+        self, parts: Sequence[_Part], schema: pa.Schema, refused: Sequence[str] = ()
+    ) -> list[TypedFile]:
+        """Read what is not known of `parts`, footers too, side by side."""
+        wanted: dict[tuple[str, int, int], None] = {}
+        footers = {part.key: self._footers.get(part.key) for part in parts}
+        for part in parts:
+            whole = part.data[0] == (0, part.file.size)
+            if not whole and footers[part.key] is None:
+                wanted[(part.key, *part.footer)] = None
+            wanted.update({(part.key, *each): None for each in part.data})
+        bodies = self._fetch(list(wanted))
+        opened = []
+        for part in parts:
+            pieces = {start: bodies[part.key, start, length] for start, length in part.data}
+            read = bodies.get((part.key, *part.footer))
+            footer = footers[part.key] if read is None else _Body(read)
+            if footer is not None:
+                self._footers.put(part.key, footer)
+                pieces[part.footer[0]] = footer.body
+            opened.append(open_parquet(Pieces(part.file.size, pieces), schema, refused))
+        return opened
+
+    def _fetch(self, wanted: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int, int], bytes]:
+        store = self._env.store
+        bodies = self._env.pool.map(lambda it: store.get_range(*it), wanted, near=store.near)
+        return dict(zip(wanted, bodies, strict=True))
+
+
+def _place(row: SessionRow) -> Place:
+    return row.user_id, row.session_id
+
+
+def _spans(files: Sequence[StoredFile], low: Place, high: Place) -> list[_Span]:
+    """Return what to read of each of `files`, in their order, for the rows from `low` to `high`."""
+    found = []
+    for file in files:
+        firsts = [(group.first[0] or "", group.first[1]) for group in file.groups]
+        if not firsts:
+            found.append(_Span(file, 0, 0))
+            continue
+        begin, end = max(0, bisect_right(firsts, low) - 1), bisect_right(firsts, high)
+        if begin < end:
+            found.append(_Span(file, begin, end - begin))
+    return found
+
+
+def _in_reads(span: _Span) -> Iterator[_Span]:
+    """Yield `span` in pieces of about `_READ_BYTES`."""
+    if not span.count:
+        yield span
+        return
+    begin, held = span.first, 0
+    for number in range(span.first, span.first + span.count):
+        length = span.file.groups[number].length
+        if held and held + length > _READ_BYTES:
+            yield _Span(span.file, begin, number - begin)
+            begin, held = number, 0
+        held += length
+    yield _Span(span.file, begin, span.first + span.count - begin)
+
+
+def _of(scope: Scope, table: pa.Table) -> pa.Table:
+    user = table["user_id"]
+    if scope.user_id is None:
+        return table.filter(pc.is_null(user))
+    return table.filter(pc.equal(user, scope.user_id))
+
+
+def _groups(segment: Segment) -> range:
+    return range(segment.group, segment.group + segment.groups)
+
+
+def _last_segments(segments: Sequence[Segment], last: int | None) -> list[Segment]:
+    """Return those of `segments`, from the end, that hold the last `last` rows."""
+    if last is None:
+        return list(segments)
+    found: list[Segment] = []
+    for segment in reversed(segments):
+        if last <= 0:
+            break
+        found.append(segment)
+        last -= segment.rows
+    return found[::-1]
+
+
+def _rows_of(segment: Segment, groups: Mapping[tuple[str, int], pa.Table]) -> list[EventRow]:
+    table = pa.concat_tables([groups[segment.pack, group] for group in _groups(segment)])
+    return events.from_table(table.slice(segment.skip, segment.rows))
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return `ranges` (start and length) with those that touch as one, ascending."""
+    found: list[tuple[int, int]] = []
+    for start, length in sorted(ranges):
+        if found and start <= sum(found[-1]):
+            before = found[-1][0]
+            found[-1] = (before, max(sum(found[-1]), start + length) - before)
+        else:
+            found.append((start, length))
+    return found

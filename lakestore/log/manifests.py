@@ -1,0 +1,236 @@
+"""Manifests: the numbered, exclusively created lists of what jobs have packed for one app.
+
+Owns their bytes, how the newest is found, and when one that was created counts as published. What
+the files they name hold is decided above.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from lakestore.clock import Clock
+from lakestore.errors import ConflictError, FormatError, NotFoundError, StorageError
+from lakestore.log.commits import put_commit
+from lakestore.log.keys import app_manifests, manifest_key, parse_manifest_name
+from lakestore.log.marker import Limits
+from lakestore.storage import Metrics, ObjectStore
+
+MANIFEST_VERSION = 1
+_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One row group of a run: where it is, and where its rows begin in the order of the run."""
+
+    first: tuple[str | None, str]
+    """The sort key of its first row."""
+    start: int
+    """Bytes before it in the object."""
+    length: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One pack or run."""
+
+    id: str
+    """Names it within its table."""
+    size: int
+    """Bytes."""
+    footer: int
+    """How many of them, at the end, are the Parquet footer."""
+    rows: int
+    digest: str
+    """SHA-256 of the object, in hexadecimal."""
+    dead: int = 0
+    """Of a pack: rows that no run refers to any more."""
+    groups: tuple[Group, ...] = ()
+    """Of a run: its row groups, ascending; none when it is to be read whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """What a manifest names of one table."""
+
+    runs: tuple[StoredFile, ...] = ()
+    """Newest first: what a newer one says of a row replaces what older ones say."""
+    packs: tuple[StoredFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """An object that may be deleted when the manifest that named it first is old enough."""
+
+    key: str
+    named: int
+    """The number of the manifest that named it first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What jobs have packed of one app, as of one number."""
+
+    app_name: str
+    number: int
+    """From 1; 0 stands for an app that no job has worked on."""
+    token: str = ""
+    """Random, new for every attempt to publish."""
+    previous: str = ""
+    """The token of the manifest that it was made from, empty for the first."""
+    created_at: int = 0
+    """The publisher's clock in microseconds since 1970 UTC: informative."""
+    tables: Mapping[str, TableFiles] = field(default_factory=dict)
+    doomed: tuple[Doomed, ...] = ()
+
+    def table(self, name: str) -> TableFiles:
+        """Return what it names of a table."""
+        return self.tables.get(name, TableFiles())
+
+    def following(self, token: str, now: int, tables: Mapping[str, TableFiles]) -> Manifest:
+        """Return the next manifest, with `tables` in place of the ones it has."""
+        return Manifest(
+            self.app_name,
+            self.number + 1,
+            token,
+            self.token,
+            now,
+            {**self.tables, **tables},
+            self.doomed,
+        )
+
+    def dooming(self, keys: Sequence[str]) -> Manifest:
+        """Return the same with more objects that may be deleted."""
+        known = {doomed.key for doomed in self.doomed}
+        new = [Doomed(key, self.number) for key in keys if key not in known]
+        return replace(self, doomed=(*self.doomed, *new))
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Return a manifest as JSON."""
+    content = {"format": "lakestore manifest", "format_version": MANIFEST_VERSION}
+    return json.dumps({**content, **asdict(manifest)}, ensure_ascii=False).encode() + b"\n"
+
+
+def decode(key: str, body: bytes) -> Manifest:
+    """Return the manifest in `body`, which was read from `key`.
+
+    Raises:
+        FormatError: it is damaged, or a newer version wrote it.
+    """
+    try:
+        content = json.loads(body)
+        if content["format_version"] != MANIFEST_VERSION:
+            raise FormatError(f"a newer version of lakestore wrote this manifest. {key=}")
+        manifest = Manifest(
+            content["app_name"],
+            content["number"],
+            content["token"],
+            content["previous"],
+            content["created_at"],
+            {name: _table(each) for name, each in content["tables"].items()},
+            tuple(Doomed(**each) for each in content["doomed"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(f"a manifest is damaged. {key=}") from error
+    if manifest_key(manifest.app_name, manifest.number) != key:
+        raise FormatError(f"a manifest names another app or number than its key. {key=}")
+    return manifest
+
+
+def _table(content: Mapping[str, Any]) -> TableFiles:
+    runs, packs = (tuple(map(_file, content[name])) for name in ("runs", "packs"))
+    return TableFiles(runs, packs)
+
+
+def _file(content: Mapping[str, Any]) -> StoredFile:
+    groups = tuple(
+        Group((group["first"][0], group["first"][1]), group["start"], group["length"])
+        for group in content["groups"]
+    )
+    return StoredFile(**{**content, "groups": groups})
+
+
+def list_manifests(store: ObjectStore, app_name: str) -> list[int]:
+    """Return the numbers of the manifests of an app that are there, ascending, by one listing."""
+    prefix = app_manifests(app_name)
+    names = (key.removeprefix(prefix) for key in store.names(prefix))
+    return [number for name in names if (number := parse_manifest_name(name)) is not None]
+
+
+def read_manifest(store: ObjectStore, app_name: str, number: int) -> Manifest:
+    """Return one manifest.
+
+    Raises:
+        NotFoundError: it is not there.
+        FormatError: it is damaged, or a newer version wrote it.
+        StorageError: the store failed.
+    """
+    key = manifest_key(app_name, number)
+    return decode(key, store.get(key))
+
+
+def newest_manifest(store: ObjectStore, app_name: str) -> Manifest:
+    """Return the newest manifest of an app; number 0 when there is none: 1 LIST and 1 GET.
+
+    Raises:
+        FormatError: it is damaged, or a newer version wrote it.
+        StorageError: the store failed, or manifests were superseded faster than they were read.
+    """
+    for _ in range(_ATTEMPTS):
+        numbers = list_manifests(store, app_name)
+        if not numbers:
+            return Manifest(app_name, 0)
+        try:
+            return read_manifest(store, app_name, numbers[-1])
+        except NotFoundError:  # superseded, and swept since it was listed
+            continue
+    raise StorageError(f"manifests changed faster than they could be read. {app_name=}")
+
+
+def publish(
+    store: ObjectStore,
+    manifest: Manifest,
+    *,
+    seen: float,
+    limits: Limits,
+    clock: Clock,
+    metrics: Metrics,
+) -> None:
+    """Create `manifest`, the only commit point of every job.
+
+    Args:
+        store: Where the lake is.
+        manifest: The one after the newest that the job knows.
+        seen: `Clock.elapsed` when the listing that showed that one began.
+        limits: The lake's.
+        clock: Tells whether that was long ago.
+        metrics: Counts refusals and what was sent again.
+
+    Raises:
+        ConflictError: another job was first, or this one took so long that it cannot be told.
+        UnknownOutcomeError: it may have landed, or may still.
+        StorageError: it did not land.
+    """
+    key, body = manifest_key(manifest.app_name, manifest.number), encode(manifest)
+    started = clock.elapsed()
+    token = manifest.token
+    taken = put_commit(
+        store,
+        key,
+        body,
+        is_ours=lambda there: decode(key, there).token == token,
+        clock=clock,
+        metrics=metrics,
+    )
+    if taken is not None:
+        raise ConflictError(f"another job published this manifest first. {key=}")
+    if clock.elapsed() - min(seen, started) > limits.view_age:
+        # The number may be one that was superseded and swept: then nobody reads what we created.
+        newest = newest_manifest(store, manifest.app_name)
+        if (newest.number, newest.token) != (manifest.number, token):
+            raise ConflictError(f"the job took longer than the view age limit. {key=}")

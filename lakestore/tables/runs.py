@@ -1,0 +1,124 @@
+"""The `sessions` table of runs: one row a session, what its packed log folds to and where it is.
+
+Arrow and Parquet; no I/O, no ADK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+
+import pyarrow as pa
+
+_UTC = pa.timestamp("us", tz="UTC")
+
+SEGMENT = pa.struct(
+    [
+        pa.field("pack", pa.string(), nullable=False),
+        pa.field("group", pa.int32(), nullable=False),
+        pa.field("groups", pa.int32(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("length", pa.int64(), nullable=False),
+        pa.field("skip", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("first_version", pa.int64(), nullable=False),
+        pa.field("last_version", pa.int64(), nullable=False),
+        pa.field("last_time", pa.float64()),
+    ]
+)
+
+SCHEMA = pa.schema(
+    [
+        pa.field("app_name", pa.string(), nullable=False),
+        pa.field("user_id", pa.string(), nullable=False),
+        pa.field("session_id", pa.string(), nullable=False),
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("token", pa.string(), nullable=False),
+        pa.field("alive", pa.bool_(), nullable=False),
+        pa.field("state", pa.string()),
+        pa.field("stamp", pa.string()),
+        pa.field("created_at", _UTC),
+        pa.field("active_at", _UTC, nullable=False),
+        pa.field("last_update_time", pa.float64()),
+        pa.field("events", pa.int64(), nullable=False),
+        pa.field("segments", pa.list_(SEGMENT), nullable=False),
+    ]
+)
+"""One row a session, ascending by `user_id` and `session_id` (as UTF-8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Where some rows of a session are: consecutive rows of one pack, ascending by version."""
+
+    pack: str
+    """The pack's id."""
+    group: int
+    """The first row group, from 0, that has some of them."""
+    groups: int
+    """How many row groups."""
+    start: int
+    """Bytes of the object before the first of these groups."""
+    length: int
+    """Bytes of these groups."""
+    skip: int
+    """Rows in the first of these groups that come before."""
+    rows: int
+    first_version: int
+    last_version: int
+    last_time: float | None
+    """The latest time of an event in it, in seconds since 1970 UTC; null without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """What jobs have packed of one session."""
+
+    app_name: str
+    user_id: str
+    session_id: str
+    version: int
+    """The last version that is packed: nothing at or below it is taken from the log."""
+    token: str
+    """The token of that commit."""
+    alive: bool
+    """False when that commit is a `delete`: then there are no segments and no state."""
+    state: str | None
+    """JSON object of the session's own state, null when it is deleted."""
+    stamp: str | None
+    """The latest stamp of the packed commits, null when none has one."""
+    created_at: int | None
+    """`committed_at` of the `create` row, in microseconds since 1970 UTC."""
+    active_at: int
+    """`committed_at` of the last commit: what retention goes by."""
+    last_update_time: float | None
+    """The exact time of the last event; null when there is none."""
+    events: int
+    """How many events are packed."""
+    segments: tuple[Segment, ...]
+    """Ascending by version."""
+
+
+_NAMES = tuple(field.name for field in fields(SessionRow))
+_PARTS = tuple(field.name for field in fields(Segment))
+_values = attrgetter(*SCHEMA.names)
+_parts = attrgetter(*_PARTS)
+_TIMES = ("created_at", "active_at")
+
+
+def to_table(rows: Sequence[SessionRow]) -> pa.Table:
+    """Return `rows` as a table in `SCHEMA`, in the order given."""
+    values = [(*_values(row)[:-1], [_parts(each) for each in row.segments]) for row in rows]
+    columns = pa.array(values, pa.struct(list(SCHEMA))).flatten()
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def from_table(table: pa.Table) -> list[SessionRow]:
+    """Return the rows of a table in `SCHEMA`, in its order."""
+    columns = []
+    for name in _NAMES:
+        column = pa.concat_arrays(table[name].chunks)
+        columns.append((column.view(pa.int64()) if name in _TIMES else column).to_pylist())
+    columns[-1] = [tuple(Segment(**part) for part in parts) for parts in columns[-1]]
+    return [SessionRow(*values) for values in zip(*columns, strict=True)]
