@@ -12,9 +12,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
-from lakestore.adk.convert import to_event
 from lakestore.history.shared import ScopeFold
-from lakestore.history.user_events import event_time
 from lakestore.history.view import SessionView
 from lakestore.log.commits import Confirmations, Marker
 from lakestore.log.keys import Scope, SessionKey
@@ -38,7 +36,7 @@ class Listed:
     def of(cls, view: SessionView) -> Listed:
         """Return what a list needs of `view`."""
         newest = view.newest if view.newest and view.newest[0].stamp else ()
-        return cls(view.key, view.marker, view.state, last_update_time(view), newest)
+        return cls(view.key, view.marker, view.state, view.last_update_time, newest)
 
     def session(self, folds: Folds, confirmations: Confirmations) -> Session:
         """Return the session without its events, as ADK's `list_sessions` does."""
@@ -56,35 +54,22 @@ def session_of(
         events: What it shall show.
         confirmations: Remembers when the view was confirmed.
     """
-    time = last_update_time(view)
+    time = view.last_update_time
     return _session(view.key, view.marker, view.state, folds, events, time, confirmations)
 
 
-def chosen_events(view: SessionView, config: GetSessionConfig | None) -> list[Event]:
-    """Return the events that `config` asks for, in commit order.
+def wanted_rows(config: GetSessionConfig | None) -> tuple[int | None, float | None]:
+    """Return how many events `config` asks for, the last ones (None: all), and from which time on.
 
     ADK's contract: `after_timestamp` is inclusive (0.0 is a time like any other), and
     `num_recent_events` keeps the most recent of what is left.
     """
-    recent = config.num_recent_events if config else None
-    after = config.after_timestamp if config else None
-    if after is None:
-        return [to_event(row) for row in view.events(recent)]
-    rows = [row for row in view.events() if event_time(row) >= after]
-    return [to_event(row) for row in last(rows, recent)]
+    return (config.num_recent_events, config.after_timestamp) if config else (None, None)
 
 
 def last(rows: Sequence[R], count: int | None) -> Sequence[R]:
     """Return the last `count` of `rows`, all of them for None or when there are fewer."""
     return rows if count is None else rows[max(0, len(rows) - count) :]
-
-
-def last_update_time(view: SessionView) -> float:
-    """Return the time of the last event, or that of creation, in seconds since 1970 UTC."""
-    newest = view.events(1)
-    if newest:
-        return event_time(newest[0])
-    return (view.created or view.rows()[0]).committed_at / 1_000_000
 
 
 def _session(

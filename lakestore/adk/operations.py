@@ -16,13 +16,14 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 from google.adk.sessions.session import Session
 
 from lakestore.adk.appending import adk_errors, session_key
-from lakestore.adk.build import Listed, chosen_events, last, session_of
+from lakestore.adk.build import Listed, last, session_of, wanted_rows
 from lakestore.adk.convert import json_state, to_event
 from lakestore.checks import check_choice, check_count, check_flag, check_seconds, check_time
 from lakestore.errors import InputError
-from lakestore.history.user_events import event_rows, event_time
+from lakestore.history.user_events import event_rows
 from lakestore.lake import Lake
 from lakestore.log.keys import Scope, SessionKey, check_id
+from lakestore.tables.events import event_time
 
 OrderBy = Literal["last_update_time", "session_id"]
 
@@ -113,7 +114,11 @@ class SessionOperations:
         if found is None:
             return None
         view, folds = found
-        events = chosen_events(view, config)
+        last_ones, after = wanted_rows(config)
+        (rows,) = self._lake.sessions.events([view], last_ones if after is None else None, after)
+        if after is not None:
+            rows = [row for row in rows if event_time(row) >= after]
+        events = [to_event(row) for row in last(rows, last_ones)]
         return session_of(view, folds, events, self._lake.sessions.confirmations)
 
     def list_page(self, app_name: str, user_id: str | None, page: Page) -> ListSessionsResponse:

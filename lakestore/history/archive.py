@@ -17,11 +17,10 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
-from lakestore.log.keys import Scope, SessionKey, pack_key, run_key
-from lakestore.log.manifests import Manifest, StoredFile, list_manifests, read_manifest
+from lakestore.log.keys import Scope, SessionKey, pack_key, parse_log, run_key
+from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
 from lakestore.tables import events, runs, state
 from lakestore.tables.events import EventRow
 from lakestore.tables.parquet import Pieces, TypedFile, open_parquet, read_groups
@@ -33,7 +32,6 @@ EVENTS = "events"
 STATE = "state"
 """The table of shared state: runs only."""
 
-_ATTEMPTS = 8
 _READ_BYTES = 8 * 2**20
 _FIRST = ("", "")
 _LAST = "\U0010ffff" * 8
@@ -48,6 +46,11 @@ class Packed:
 
     row: SessionRow
     manifest: Manifest
+
+    @property
+    def key(self) -> SessionKey:
+        """The session."""
+        return SessionKey(self.row.app_name, self.row.user_id, self.row.session_id)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,38 +106,60 @@ class Archive:
 
     def __init__(self, environment: Environment) -> None:
         self._env = environment
-        self._manifests: dict[str, Manifest] = {}
+        # By the prefix of the app's manifests, with the time at which the newest was asked for.
+        self._manifests: dict[str, tuple[Manifest, float]] = {}
         self._footers: ByteCache[str, _Body] = ByteCache(environment.cache_bytes // 8)
         self._groups: ByteCache[tuple[str, int], pa.Table] = ByteCache(environment.cache_bytes)
 
-    def look(self, app_name: str) -> Future[Manifest]:
+    def look(self, manifests: str) -> Future[Manifest]:
         """Begin to ask for the newest manifest of an app: 1 LIST, and 1 GET when it is a new one.
 
-        Its number is 0 when no job has worked on the app.
-        """
-        return self._env.pool.start(lambda: self.newest(app_name), near=self._env.store.near)
+        Args:
+            manifests: The prefix of the app's manifests.
 
-    def newest(self, app_name: str) -> Manifest:
+        Returns:
+            The manifest; its number is 0 when no job has worked on the app.
+        """
+        return self._env.pool.start(lambda: self.newest(manifests), near=self._env.store.near)
+
+    def newest(self, manifests: str) -> Manifest:
         """Return the newest manifest of an app, see `look`.
 
         Raises:
             FormatError: it is damaged.
             StorageError: the store failed.
         """
-        for _ in range(_ATTEMPTS):
-            numbers = list_manifests(self._env.store, app_name)
-            known = self._manifests.get(app_name)
-            if not numbers:
-                return Manifest(app_name, 0)
-            if known is not None and known.number == numbers[-1]:
-                return known
-            try:
-                found = read_manifest(self._env.store, app_name, numbers[-1])
-            except NotFoundError:  # superseded, and swept since it was listed
-                continue
-            self._manifests[app_name] = found
-            return found
-        raise StorageError(f"manifests changed faster than they could be read. {app_name=}")
+        known, _ = self._manifests.get(manifests, (None, 0.0))
+        started = self._env.clock.elapsed()
+        found = newest_manifest(self._env.store, manifests, known)
+        self._manifests[manifests] = (found, started)
+        return found
+
+    def recent(self, manifests: str) -> Future[Manifest]:
+        """As `look`, without a request if the process has looked within the view age limit.
+
+        What a newer manifest has packed meanwhile is still where it was: nothing is swept so soon.
+        """
+        if not self.is_recent(manifests):
+            return self.look(manifests)
+        answer: Future[Manifest] = Future()
+        answer.set_result(self._manifests[manifests][0])
+        return answer
+
+    def is_recent(self, manifests: str) -> bool:
+        """Tell whether the newest manifest was asked for within the view age limit."""
+        known = self._manifests.get(manifests)
+        return known is not None and self._env.is_young(known[1])
+
+    def of_log(self, manifest: Manifest, log: str) -> Packed | None:
+        """Return what is packed of the session whose log has the prefix `log`; see `session`."""
+        if not manifest.number:
+            return None
+        key = parse_log(log)
+        if key is not None:
+            return self.session(manifest, key)
+        # Of an id that was too long for a name only a digest is left in it.
+        return next((each for each in self.sessions(manifest) if each.key.log == log), None)
 
     def session(self, manifest: Manifest, key: SessionKey) -> Packed | None:
         """Return what is packed of one session, None when nothing is.
@@ -155,13 +180,22 @@ class Archive:
                 return Packed(found[0], manifest)
         return None
 
-    def sessions(self, manifest: Manifest, user_id: str | None = None) -> Iterator[Packed]:
+    def sessions(
+        self, manifest: Manifest, user_id: str | None = None, after: Place | None = None
+    ) -> Iterator[Packed]:
         """Yield what is packed of all sessions, or of those of one user, by user and session.
+
+        Args:
+            manifest: Says what is packed.
+            user_id: The user, None for all.
+            after: Only sessions after this one, a user and a session.
 
         Raises:
             NotFoundError, FormatError, StorageError: see `session`.
         """
         low = _FIRST if user_id is None else (user_id, "")
+        if after is not None:
+            low = max(low, (after[0], after[1] + "\0"))
         high = (_LAST if user_id is None else user_id, _LAST)
         files = manifest.table(EVENTS).runs
         streams = [self._rows(manifest, file, age, low, high) for age, file in enumerate(files)]
@@ -216,14 +250,25 @@ class Archive:
         (found,) = self.rows_of([packed], last)
         return found
 
-    def rows_of(self, packed: Sequence[Packed], last: int | None = None) -> list[list[EventRow]]:
+    def rows_of(
+        self, packed: Sequence[Packed], last: int | None = None, after: float | None = None
+    ) -> list[list[EventRow]]:
         """Return the packed rows of many sessions of one app; see `rows`.
 
-        What lies side by side in a pack is read together.
+        What lies side by side in a pack is read together. Where all events of a segment are before
+        `after`, in seconds since 1970 UTC, it is not read.
         """
-        segments = [_last_segments(each.row.segments, last) for each in packed]
-        manifest = packed[0].manifest if packed else Manifest("", 0)
-        groups = self._read_packs(manifest, [one for each in segments for one in each])
+        segments = [
+            [one for one in _last_segments(each.row.segments, last) if _reaches(one, after)]
+            for each in packed
+        ]
+        groups = self._read_packs(
+            [
+                (each.manifest, one)
+                for each, some in zip(packed, segments, strict=True)
+                for one in some
+            ]
+        )
         found = []
         for each in segments:
             rows = [row for segment in each for row in _rows_of(segment, groups)]
@@ -231,22 +276,23 @@ class Archive:
         return found
 
     def _read_packs(
-        self, manifest: Manifest, segments: Iterable[Segment]
+        self, segments: Iterable[tuple[Manifest, Segment]]
     ) -> dict[tuple[str, int], pa.Table]:
-        """Return the row groups that hold `segments`, by pack and number."""
+        """Return the row groups that hold segments which manifests name, by pack and number."""
         found: dict[tuple[str, int], pa.Table] = {}
         missing: dict[str, list[Segment]] = {}
-        for segment in segments:
+        named: dict[str, Manifest] = {}
+        for manifest, segment in segments:
+            named[segment.pack] = manifest
             places = [(segment.pack, group) for group in _groups(segment)]
             known = {place: self._groups.get(place) for place in places}
             found.update({place: table for place, table in known.items() if table is not None})
             if None in known.values():
                 missing.setdefault(segment.pack, []).append(segment)
-        files = {file.id: file for file in manifest.table(EVENTS).packs}
         parts = [
             _Part(
-                pack_key(manifest.app_name, EVENTS, pack),
-                files[pack],
+                pack_key(named[pack].app_name, EVENTS, pack),
+                named[pack].table(EVENTS).pack(pack),
                 _joined([(segment.start, segment.length) for segment in wanted]),
             )
             for pack, wanted in missing.items()
@@ -330,6 +376,10 @@ def _of(scope: Scope, table: pa.Table) -> pa.Table:
 
 def _groups(segment: Segment) -> range:
     return range(segment.group, segment.group + segment.groups)
+
+
+def _reaches(segment: Segment, after: float | None) -> bool:
+    return after is None or segment.last_time is None or segment.last_time >= after
 
 
 def _last_segments(segments: Sequence[Segment], last: int | None) -> list[Segment]:

@@ -55,6 +55,11 @@ class ByteCache(Generic[K, V]):
             while self._used > self._capacity:
                 self._remove(next(iter(self._values)))
 
+    def drop(self, key: K) -> None:
+        """Keep it no longer."""
+        with self._lock:
+            self._remove(key)
+
     def _remove(self, key: K) -> None:
         found = self._values.pop(key, None)
         if found is not None:

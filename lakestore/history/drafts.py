@@ -11,7 +11,7 @@ from lakestore.history.environment import Environment
 from lakestore.log.commits import Marker
 from lakestore.log.keys import Scope, SessionKey
 from lakestore.log.stamps import Stamper
-from lakestore.tables.events import EventRow, Kind, event_of
+from lakestore.tables.events import EventRow, Kind, event_id, event_of
 from lakestore.tables.state import split_scopes, to_json
 
 
@@ -36,12 +36,6 @@ class Draft:
     def stands_in_any(self, rows: Sequence[EventRow]) -> bool:
         """Tell whether one of `rows` holds this very event."""
         return any(self.stands_in(row) for row in rows)
-
-
-def event_id(row: EventRow) -> str | None:
-    """Return the id of the event in `row`, None when it holds none."""
-    found = event_of(row).get("id")
-    return found if isinstance(found, str) else None
 
 
 class RowMaker:

@@ -1,59 +1,39 @@
-"""Loading sessions from their logs, one or many. Owns what a listing means and when it counts."""
+"""Loading sessions from their logs, one or many. Owns when what was read counts."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
+from lakestore.history.archive import Archive, Packed, Place
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
-from lakestore.history.rollup import Rollup
+from lakestore.history.folding import DamagedRollupError, Plan, fold, plan_of
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, list_log, list_logs
-from lakestore.log.keys import SessionKey, commit_key, encode_id, is_stamp, rollup_key
+from lakestore.log.keys import (
+    EVENT_LOGS,
+    MANIFESTS,
+    SessionKey,
+    app_logs,
+    app_manifests,
+    commit_key,
+    decode_id,
+    encode_id,
+    manifests_beside,
+    rollup_key,
+    user_logs,
+)
 from lakestore.storage import UnreadableError
-from lakestore.tables import events
-from lakestore.tables.events import EventRow
 
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _LOGS_AT_ONCE = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Which objects of a log a load needs."""
-
-    log: str
-    rollup: int | None
-    commits: list[int]
-    gap: bool
-    """Whether objects stand above the last commit that follows without one."""
-    has_more_below: bool
-    """Whether what the rollup was made of, or an older one, is still there."""
-
-    @property
-    def keys(self) -> list[str]:
-        rollup = [] if self.rollup is None else [rollup_key(self.log, self.rollup)]
-        return rollup + [commit_key(self.log, version) for version in self.commits]
-
-
-def _plan(log: str, files: LogFiles) -> _Plan:
-    rollup = files.newest_rollup
-    commits, gap = files.above(rollup or 0)
-    more = bool((files.commits and files.commits[0] == 1) or len(files.rollups) > 1)
-    return _Plan(log, rollup, commits, gap, more)
-
-
-class DamagedRollupError(FormatError):
-    """A rollup that cannot be read, though its log may be."""
-
-    def __init__(self, text: str, version: int) -> None:
-        super().__init__(text)
-        self.version = version
 
 
 def _nothing() -> None:
@@ -63,8 +43,11 @@ def _nothing() -> None:
 class Loader:
     """Reads logs into views; a view is returned only if all it took was read while it was young."""
 
-    def __init__(self, environment: Environment, cache: ByteCache[str, SessionView]) -> None:
+    def __init__(
+        self, environment: Environment, archive: Archive, cache: ByteCache[str, SessionView]
+    ) -> None:
         self._env = environment
+        self._archive = archive
         self._cache = cache
         self._reported: set[str] = set()
 
@@ -90,15 +73,18 @@ class Loader:
         damaged: set[int] = set()
         for _ in self._attempts():
             started = self._env.clock.elapsed()
+            manifests = manifests_beside(log)
+            look = self._archive.recent(manifests)
             files = list_log(self._env.store, log)
-            if files.commits:
+            if files.commits or look.result().number:
                 listed()
-            plan = _plan(log, files.without_rollups(damaged))
-            # A gap that is still there is no sweep's doing: what stands above it was refused.
-            if plan.gap and files != before:
-                before = files
-                continue
             try:
+                packed = self._archive.of_log(look.result(), log)
+                plan = plan_of(log, files.without_rollups(damaged), packed)
+                # A gap that is still there is no sweep's doing: what stands above it was refused.
+                if plan.gap and files != before:
+                    before = files
+                    continue
                 view = self._read_one(plan, started)
             except NotFoundError:  # swept since it was listed
                 continue
@@ -108,7 +94,7 @@ class Loader:
                     damaged.add(error.version)
                     continue
                 raise
-            if self._env.is_young(started):
+            if self._env.is_young(started) and self._archive.is_recent(manifests):
                 return view, started
         raise StorageError(f"a log changed faster than it could be read. {log=}")
 
@@ -136,7 +122,7 @@ class Loader:
         store = self._env.store
         return self._env.pool.map(store.get, keys, near=store.near)
 
-    def _read_one(self, plan: _Plan, started: float) -> SessionView | None:
+    def _read_one(self, plan: Plan, started: float) -> SessionView | None:
         try:
             view = self._read([plan], started)[0]
         except UnreadableError as error:
@@ -148,19 +134,42 @@ class Loader:
             raise view
         return view
 
-    def owners(self, prefix: str, session_id: str) -> list[SessionKey]:
-        """Return the sessions under `prefix` that have that id, by one listing and few reads.
+    def apps(self) -> list[str]:
+        """Return the names of all apps that have sessions, by two listings of the whole lake.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        logs = {log.split("/")[2]: log for log, _ in list_logs(self._env.store, EVENT_LOGS)}
+        manifests = {key.split("/")[1] for key in self._env.store.names(MANIFESTS)}
+        found = []
+        for part in sorted({*logs, *manifests}):
+            name = decode_id(part.removeprefix("app="))
+            if name is None and part in manifests:
+                name = self._archive.newest(f"{MANIFESTS}{part}/").app_name
+            elif name is None:
+                view, _ = self._load_log(logs[part])
+                name = view.key.app_name if view else None
+            if name is not None:
+                found.append(name)
+        return found
+
+    def owners(self, app_name: str, session_id: str) -> list[SessionKey]:
+        """Return the living sessions of an app that have that id, whoever's they are.
 
         Raises:
             StorageError: the store failed.
         """
         ending = f"/session={encode_id(session_id)}/"
-        logs = [log for log, _ in list_logs(self._env.store, prefix) if log.endswith(ending)]
-        views = (self._load_log(log)[0] for log in logs)
+        look = self._archive.look(app_manifests(app_name))
+        logs = {log for log, _ in list_logs(self._env.store, app_logs(app_name))}
+        packed = self._archive.sessions(look.result())
+        logs.update(each.key.log for each in packed if each.row.session_id == session_id)
+        views = (self._load_log(log)[0] for log in sorted(logs) if log.endswith(ending))
         return [view.key for view in views if view is not None and view.alive]
 
-    def load_all(self, prefix: str) -> Iterator[SessionView]:
-        """Yield every session whose log is under `prefix`, deleted ones too, by one listing.
+    def load_all(self, app_name: str, user_id: str | None) -> Iterator[SessionView]:
+        """Yield every session of an app or of one user, deleted ones too, by two listings.
 
         A damaged or unreadable session is passed over, with an error that is logged once; it must
         not hide the others.
@@ -168,27 +177,48 @@ class Loader:
         Raises:
             StorageError: the store failed.
         """
+        done = _Done()
+        for _ in self._attempts():
+            with suppress(NotFoundError):  # what was packed was packed again, and swept
+                while not done.all:
+                    yield from self._load_listed(app_name, user_id, done)
+                return
+        raise StorageError(f"packs changed faster than they could be read. {app_name=}")
+
+    def _load_listed(
+        self, app_name: str, user_id: str | None, done: _Done
+    ) -> Iterator[SessionView]:
+        """Yield what is not done yet, as long as one listing counts."""
         started = self._env.clock.elapsed()
-        listed = list(list_logs(self._env.store, prefix))
-        for first in range(0, len(listed), _LOGS_AT_ONCE):
-            if not self._env.is_young(started):
-                started = self._env.clock.elapsed()
-                later = {log for log, _ in listed[first:]}
-                again = list_logs(self._env.store, prefix)
-                listed[first:] = [(log, files) for log, files in again if log in later]
-            yield from self._load_some(listed[first : first + _LOGS_AT_ONCE], started)
+        look = self._archive.recent(app_manifests(app_name))
+        prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
+        logs = {log: f for log, f in list_logs(self._env.store, prefix) if log not in done.logs}
+        packed = self._archive.sessions(look.result(), user_id, done.packed)
+        pairs = chain(
+            ((each.key.log, logs.pop(each.key.log, None), each) for each in packed),
+            ((log, files, None) for log, files in logs.items()),
+        )
+        while batch := list(islice(pairs, _LOGS_AT_ONCE)):
+            yield from self._load_some(app_name, batch, started)
+            done.note(batch)
+            if not self._is_young(started, app_name):
+                return
+        done.all = True
+
+    def _is_young(self, started: float, app_name: str) -> bool:
+        return self._env.is_young(started) and self._archive.is_recent(app_manifests(app_name))
 
     def _load_some(
-        self, listed: Sequence[tuple[str, LogFiles]], started: float
+        self, app_name: str, listed: Sequence[_Listed], started: float
     ) -> Iterator[SessionView]:
-        plans = [_plan(log, files) for log, files in listed]
+        plans = [plan_of(log, files or LogFiles(), packed) for log, files, packed in listed]
         known = [self._current(plan) for plan in plans]
         wanted = [plan for plan, view in zip(plans, known, strict=True) if view is None]
         try:
             fetched = iter(self._read(wanted, started))
         except (NotFoundError, UnreadableError):  # of some log: each by itself, then
             fetched = iter([None] * len(wanted))
-        in_time = self._env.is_young(started)
+        in_time = self._is_young(started, app_name)
         for plan, view in zip(plans, known, strict=True):
             found = view or next(fetched)
             try:
@@ -209,17 +239,18 @@ class Loader:
         self._reported.add(log)
         logger.log(level, "a session cannot be read and was passed over: %s", error)
 
-    def _current(self, plan: _Plan) -> SessionView | None:
+    def _current(self, plan: Plan) -> SessionView | None:
         """Return the cached view if the listing shows nothing newer."""
         view = self._cache.get(plan.log)
-        newest = plan.commits[-1] if plan.commits else plan.rollup
-        if view is None or view.version != newest or not self._env.is_young(view.seen):
+        if view is None or view.version != plan.newest or not self._env.is_young(view.seen):
+            return None
+        if view.packed != (plan.packed if view.packed_version or view.alive else None):
             return None
         self._env.metrics.add("cache_hits")
         return view
 
     def _read(
-        self, plans: Sequence[_Plan], started: float
+        self, plans: Sequence[Plan], started: float
     ) -> list[SessionView | FormatError | None]:
         """Return the view that each plan's objects fold to, None where it has none.
 
@@ -229,64 +260,27 @@ class Loader:
         bodies = iter(self._fetch([key for plan in plans for key in plan.keys]))
         # Each takes all its bodies, also after one that is damaged.
         shares = [[next(bodies) for _ in plan.keys] for plan in plans]
-        return [
-            _fold(plan, iter(share), started) for plan, share in zip(plans, shares, strict=True)
-        ]
+        return [fold(plan, iter(share), started) for plan, share in zip(plans, shares, strict=True)]
 
 
-def _fold(plan: _Plan, bodies: Iterator[bytes], started: float) -> SessionView | FormatError | None:
-    view: SessionView | None = None
-    try:
-        if plan.rollup is not None:
-            view = _begin(plan.log, plan.rollup, next(bodies), started)
-        for version in plan.commits:
-            rows = decode_commit(plan.log, version, next(bodies))
-            view = (view or SessionView(_owner(rows[0]), started)).follow(rows)
-    except FormatError as error:
-        return error
-    return view
+_Listed = tuple[str, LogFiles | None, Packed | None]
+"""A log, what is listed of it, and what is packed of it."""
 
 
-def _begin(log: str, version: int, body: bytes, started: float) -> SessionView:
-    """Return the view of a rollup."""
-    try:
-        rollup = Rollup(body)
-        _check_place(log, version, rollup.checkpoint)
-    except FormatError as error:
-        raise DamagedRollupError(f"{error}. key={rollup_key(log, version)!r}", version) from error
-    return SessionView(_owner(rollup.checkpoint), started).on_rollup(rollup)
+@dataclass(slots=True)
+class _Done:
+    """What of a long listing was yielded already."""
 
+    packed: Place | None = None
+    """The last session that was packed, by user and session."""
+    logs: set[str] = field(default_factory=set)
+    """Logs of which something was listed."""
+    all: bool = False
 
-def decode_commit(log: str, version: int, body: bytes) -> list[EventRow]:
-    """Return the rows of a commit, sure that they belong where they were read.
-
-    Raises:
-        FormatError: the bytes are damaged, or name another session or version than their key.
-    """
-    try:
-        rows = events.decode(body)
-        _check_commit(log, version, rows)
-    except FormatError as error:
-        raise FormatError(f"{error}. key={commit_key(log, version)!r}") from error
-    return rows
-
-
-def _check_commit(log: str, version: int, rows: Sequence[EventRow]) -> None:
-    first = rows[0]
-    for ordinal, row in enumerate(rows):
-        _check_place(log, version, row)
-        if row.ordinal != ordinal or (row.kind, row.token) != (first.kind, first.token):
-            raise FormatError("the rows are not those of one commit")
-    if first.kind == "checkpoint" or (first.kind != "event" and len(rows) > 1):
-        raise FormatError("a commit of this kind has one row, and none is a checkpoint")
-    if first.stamp is not None and not is_stamp(first.stamp):
-        raise FormatError("a stamp is damaged")
-
-
-def _owner(row: EventRow) -> SessionKey:
-    return SessionKey(row.app_name, row.user_id, row.session_id)
-
-
-def _check_place(log: str, version: int, row: EventRow) -> None:
-    if _owner(row).log != log or row.version != version:
-        raise FormatError("the rows name another session or version than their key")
+    def note(self, listed: Sequence[_Listed]) -> None:
+        """Note that these were yielded."""
+        for log, files, packed in listed:
+            if packed is not None:
+                self.packed = (packed.row.user_id, packed.row.session_id)
+            if files is not None:
+                self.logs.add(log)

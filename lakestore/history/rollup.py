@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -39,8 +40,23 @@ class Rollup:
         # The state as objects takes about four times as much as its text.
         return len(self._body) + texts + 4 * len(self.checkpoint.state_delta or "")
 
+    @cached_property
+    def _first(self) -> EventRow:
+        return self._read(0)[0]
+
+    def begins_after(self, version: int) -> bool:
+        """Tell whether it is of a life that began after `version`."""
+        return self._first.kind == "create" and self._first.version > version
+
+    def follows(self, version: int) -> bool:
+        """Tell whether with all up to `version` it makes a log without a gap."""
+        return self._first.kind == "create" or self._first.version <= version + 1
+
     def rows(self) -> list[EventRow]:
-        """Return all rows but the checkpoint: the `create` row, then events in commit order."""
+        """Return all rows but the checkpoint: the `create` row, then events in commit order.
+
+        What was packed when it was written may be left out.
+        """
         return events.decode(self._body)[:-1]
 
     def table(self) -> pa.Table:
@@ -65,18 +81,24 @@ class Rollup:
 
 
 def encode(
-    rows: Sequence[EventRow], state: Mapping[str, Any], now: int, base: Rollup | None = None
+    rows: Sequence[EventRow],
+    state: Mapping[str, Any],
+    now: int,
+    base: Rollup | None = None,
+    stamps: Sequence[str] = (),
 ) -> bytes:
     """Return the rollup of what `base` holds and of `rows`, in this order.
 
     Args:
-        rows: The `create` row, unless `base` has it, then events in commit order; at least one.
-        state: What all of them fold to, session keys only.
+        rows: The `create` row, unless `base` or a pack has it, then events in commit order; at
+            least one.
+        state: What all of the session folds to, session keys only.
         now: The writer's clock in microseconds since 1970 UTC.
         base: An older rollup of the same life; its thin columns are not computed again.
+        stamps: Those of what is packed.
     """
     last = rows[-1]
-    stamps = [row.stamp for row in rows if row.stamp]
+    stamps = [*stamps, *(row.stamp for row in rows if row.stamp)]
     if base is not None and base.checkpoint.stamp:
         stamps.append(base.checkpoint.stamp)
     checkpoint = EventRow(

@@ -21,15 +21,17 @@ from lakestore.errors import (
     StorageError,
     UnknownOutcomeError,
 )
+from lakestore.history.archive import Archive
 from lakestore.history.cache import ByteCache
-from lakestore.history.drafts import Draft, RowMaker, event_id
+from lakestore.history.drafts import Draft, RowMaker
 from lakestore.history.environment import Environment
-from lakestore.history.loading import Loader, decode_commit
+from lakestore.history.folding import decode_commit
+from lakestore.history.loading import Loader
 from lakestore.history.shared import Listing, ScopeFold, SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
 from lakestore.log.commits import Confirmations, Marker, probe, put_commit
-from lakestore.log.keys import EVENT_LOGS, Scope, SessionKey, app_logs, commit_key, user_logs
+from lakestore.log.keys import Scope, SessionKey, commit_key
 from lakestore.log.stamps import Stamper
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
@@ -64,8 +66,9 @@ class Sessions:
         self._env = environment
         self._make = RowMaker(environment, stamper)
         self._cache: ByteCache[str, SessionView] = ByteCache(environment.cache_bytes)
-        self._loader = Loader(environment, self._cache)
-        self.shared = SharedState(environment, stamper)
+        self.archive = Archive(environment)
+        self._loader = Loader(environment, self.archive, self._cache)
+        self.shared = SharedState(environment, stamper, self.archive)
         self.confirmations = Confirmations()
         self._rolling: set[SessionKey] = set()
 
@@ -126,8 +129,7 @@ class Sessions:
         Raises:
             StorageError: the store failed.
         """
-        prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
-        return (view for view in self._loader.load_all(prefix) if view.alive)
+        return (view for view in self._loader.load_all(app_name, user_id) if view.alive)
 
     def find(self, session_id: str, app_name: str | None = None) -> list[SessionKey]:
         """Return the living sessions of that id, of all users and of one app or all.
@@ -136,8 +138,38 @@ class Sessions:
             FormatError: an object of such a session is damaged.
             StorageError: the store failed.
         """
-        prefix = EVENT_LOGS if app_name is None else app_logs(app_name)
-        return self._loader.owners(prefix, session_id)
+        apps = self._loader.apps() if app_name is None else [app_name]
+        return [key for app in apps for key in self._loader.owners(app, session_id)]
+
+    def events(
+        self, views: Sequence[SessionView], last: int | None = None, after: float | None = None
+    ) -> list[list[EventRow]]:
+        """Return the event rows of each of `views`, all of one app, in commit order.
+
+        Args:
+            views: Sessions as they were read a moment ago.
+            last: Only as many, the last ones.
+            after: Events before this time may be left out, in seconds since 1970 UTC.
+
+        Raises:
+            FormatError: an object is damaged.
+            StorageError: the store failed.
+        """
+        fresh = [view.events(last) for view in views]
+        deep = [
+            (number, view.packed)
+            for number, (view, rows) in enumerate(zip(views, fresh, strict=True))
+            if view.packed is not None and (last is None or len(rows) < last)
+        ]
+        try:
+            found = self.archive.rows_of([packed for _, packed in deep], last, after)
+        except NotFoundError:  # what was packed was packed again, and swept
+            for view in views:
+                self._cache.drop(view.key.log)
+            return self.events([self._load(view.key) for view in views], last, after)
+        for (number, _), rows in zip(deep, found, strict=True):
+            fresh[number] = [*(row for row in rows if row.kind == "event"), *fresh[number]]
+        return [rows if last is None else rows[max(0, len(rows) - last) :] for rows in fresh]
 
     def create(self, key: SessionKey, delta: dict[str, Any], *, generated: bool) -> SessionView:
         """Begin a session with the initial state `delta` (JSON types, prefixes kept).
@@ -189,8 +221,7 @@ class Sessions:
         view = self.load(key)
         if not view.alive:
             raise _missing(key)
-        last = view.events(1)
-        if (event_id(last[0]) if last else None) != last_event_id:
+        if view.last_event_id != last_event_id:
             raise _stale(key)
         return view.marker
 
@@ -288,7 +319,7 @@ class Sessions:
         rows = decode_commit(key.log, marker.version + 1, body) if body else []
         if not rows or rows[0].previous != marker.token:
             raise _stale(key)
-        if not view.holds(rows[0].version, rows[0].token):
+        if not self._holds(view, rows[0]):
             raise _stale(key)
         return Marker(marker.version, marker.token, view.seen), rows
 
@@ -336,11 +367,18 @@ class Sessions:
     def _confirm(self, key: SessionKey, commit: EventRow) -> None:
         """Make sure, by loading, that readers see a commit that took long."""
         view = self._loader.load(key)
-        if view.version < commit.version or not view.holds(commit.version, commit.token):
+        if not self._holds(view, commit):
             raise UnknownOutcomeError(
                 "the commit took longer than the view age limit and cannot be found any more:"
                 f" reload the session. id={key.session_id!r} version={commit.version}"
             )
+
+    def _holds(self, view: SessionView, commit: EventRow) -> bool:
+        """Tell whether a commit is part of the log as `view` shows it."""
+        packed = view.packed
+        if packed is None or commit.version > packed.row.version:
+            return view.holds(commit.version, commit.token)
+        return any(row.token == commit.token for row in self.archive.rows(packed))
 
     def _keep(self, view: SessionView) -> SessionView:
         if view.version:

@@ -11,15 +11,24 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
+from lakestore.history.archive import Archive
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.log.entries import Entry, list_entries, parse_entry, put_entry
-from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key, is_stamp
+from lakestore.log.keys import (
+    Scope,
+    SessionKey,
+    app_entries,
+    app_manifests,
+    entry_key,
+    is_stamp,
+)
+from lakestore.log.manifests import Manifest
 from lakestore.log.stamps import Stamper
 from lakestore.storage import UnreadableError
 from lakestore.tables import state
@@ -44,25 +53,26 @@ class ScopeFold:
     """The keys of the entries that were read."""
     seen: float = 0.0
     """`Clock.elapsed` when the listing began."""
+    packed: tuple[int, str] = (0, "")
+    """Number and token of the manifest whose runs were read."""
+    packed_seen: float | None = None
+    """`Clock.elapsed` when that was the newest one."""
 
     @property
     def nbytes(self) -> int:
         """About how many bytes of memory it holds."""
-        values = sum(len(row.key) + len(row.value) + _ROW_OVERHEAD for row in self.rows.values())
+        rows = self.rows.values()
+        values = sum(len(row.key) + len(row.value or "") + _ROW_OVERHEAD for row in rows)
         return values + sum(len(key) + 200 for key in self.read)
 
     def values(self) -> dict[str, Any]:
         """Return the state, keys without prefix; fresh objects at each call."""
-        return {key: json.loads(row.value) for key, row in self.rows.items()}
+        rows = self.rows.items()
+        return {key: json.loads(row.value) for key, row in rows if row.value is not None}
 
     def with_entry(self, key: str, rows: Sequence[StateRow]) -> ScopeFold:
         """Return the fold that has read one more entry."""
-        return ScopeFold(
-            self.scope,
-            latest([*self.rows.values(), *rows]),
-            self.read | {key},
-            self.seen,
-        )
+        return replace(self, rows=latest([*self.rows.values(), *rows]), read=self.read | {key})
 
     def lacks(self, key: str, rows: Iterable[StateRow]) -> bool:
         """Tell whether entry `key`, which would hold `rows`, is neither read nor overtaken."""
@@ -82,6 +92,8 @@ class Listing:
     """`Clock.elapsed` when the first began."""
     answers: Sequence[Future[list[tuple[str, Entry]]]]
     """For each prefix (prefix of the scope, entry)."""
+    manifest: Future[Manifest] | None
+    """The newest manifest of the app; None while what was packed is known well enough."""
 
     def entries(self) -> dict[str, list[Entry]]:
         """Return the entries of each scope, by its prefix, when all are listed.
@@ -100,8 +112,9 @@ class Listing:
 class SharedState:
     """Reads and writes the state of scopes; safe to use from many threads."""
 
-    def __init__(self, environment: Environment, stamper: Stamper) -> None:
+    def __init__(self, environment: Environment, stamper: Stamper, archive: Archive) -> None:
         self._env = environment
+        self._archive = archive
         self._stamper = stamper
         self._cache: ByteCache[Scope, ScopeFold] = ByteCache(environment.cache_bytes)
         self._folding: set[Scope] = set()
@@ -135,7 +148,11 @@ class SharedState:
         started = self._env.clock.elapsed()
         near = self._env.store.near
         answers = [self._env.pool.start(partial(self._list_one, p), near=near) for p in prefixes]
-        return Listing(scopes, prefixes, started, answers)
+        known = [self._cache.get(scope) for scope in scopes]
+        if all(fold is not None and self._env.is_young(fold.packed_seen) for fold in known):
+            return Listing(scopes, prefixes, started, answers, None)
+        manifest = self._archive.recent(app_manifests(scopes[0].app_name))
+        return Listing(scopes, prefixes, started, answers, manifest)
 
     def _list_one(self, prefix: str) -> list[tuple[str, Entry]]:
         return list(list_entries(self._env.store, prefix))
@@ -199,7 +216,7 @@ class SharedState:
         for _ in range(_ATTEMPTS):
             listed = listing.entries()
             with suppress(NotFoundError):  # swept since it was listed: what covers it is there now
-                folds = self._fold(listing.scopes, listed, listing.started)
+                folds = self._fold(listing, listed)
                 if self._env.is_young(listing.started):
                     for fold in folds.values():
                         self._keep(fold, listed[fold.scope.entries])
@@ -211,9 +228,10 @@ class SharedState:
         )
 
     def _fold(
-        self, scopes: Sequence[Scope], listed: Mapping[str, Sequence[Entry]], started: float
+        self, listing: Listing, listed: Mapping[str, Sequence[Entry]]
     ) -> dict[Scope, ScopeFold]:
-        known = {scope: self._cache.get(scope) or ScopeFold(scope) for scope in scopes}
+        scopes = listing.scopes
+        known = self._with_packed(listing)
         missing = [
             entry.key
             for scope in scopes
@@ -232,8 +250,27 @@ class SharedState:
             # What could not be read is tried again the next time.
             read = frozenset(e.key for e in entries if e.key in fetched or e.key in before.read)
             rows = latest([*before.rows.values(), *new]) if new else before.rows
-            folds[scope] = ScopeFold(scope, rows, read, started)
+            folds[scope] = replace(before, rows=rows, read=read, seen=listing.started)
         return folds
+
+    def _with_packed(self, listing: Listing) -> dict[Scope, ScopeFold]:
+        """Return what is known of each scope, with what jobs have packed of it by now."""
+        known = {scope: self._cache.get(scope) or ScopeFold(scope) for scope in listing.scopes}
+        if listing.manifest is None:
+            return known
+        manifest = listing.manifest.result()
+        place = (manifest.number, manifest.token)
+        behind = [scope for scope, fold in known.items() if fold.packed != place]
+        packed = self._archive.state(manifest, behind) if manifest.number else {}
+        return {
+            scope: replace(
+                fold,
+                rows=latest([*fold.rows.values(), *packed.get(scope, ())]),
+                packed=place,
+                packed_seen=listing.started,
+            )
+            for scope, fold in known.items()
+        }
 
     def _body_of(self, key: str) -> bytes | None:
         """Return an entry; None, with an error that is logged once, when it cannot be read."""
@@ -362,6 +399,6 @@ def _check(key: str, row: StateRow) -> None:
     if not is_stamp(row.stamp):
         raise FormatError("a stamp is damaged")
     try:
-        json.loads(row.value)
+        json.loads(row.value or "")
     except (ValueError, RecursionError) as error:
         raise FormatError("a state value is no JSON") from error

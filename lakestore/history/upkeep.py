@@ -27,7 +27,8 @@ def rollup_is_due(view: SessionView) -> bool:
     The limit grows with the square root of the log: so do the reads of a cold open and the times
     that an event is written again, and neither with the log itself.
     """
-    return view.version - view.rolled_version >= _AT_LEAST + _PER_ROOT * isqrt(view.version)
+    log = view.version - view.packed_version
+    return view.version - view.rolled_version >= _AT_LEAST + _PER_ROOT * isqrt(log)
 
 
 def roll_up(environment: Environment, view: SessionView) -> Rollup:
@@ -40,7 +41,7 @@ def roll_up(environment: Environment, view: SessionView) -> Rollup:
     """
     now = int(environment.clock.wall() * 1_000_000)
     rows = [*([view.created] if view.created else ()), *view.tail]
-    body = encode(rows, view.state, now, view.rollup)
+    body = encode(rows, view.state, now, view.rollup, view.stamps())
     key = rollup_key(view.key.log, view.version)
     with suppress(AlreadyExistsError):  # another writer of this log did the same
         environment.store.put_if_absent(key, body)

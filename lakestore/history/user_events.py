@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 
 from lakestore.checks import check_texts, check_time
 from lakestore.history.sessions import Sessions
 from lakestore.log.keys import SessionKey, check_id
-from lakestore.tables.events import EventRow, event_of
+from lakestore.tables.events import EventRow, event_time
+
+_SESSIONS_AT_ONCE = 1_024
 
 
 def event_rows(
@@ -41,10 +44,15 @@ def event_rows(
     check_id("user_id", user_id)
     after, upto = check_time("since", since), check_time("until", until)
     wanted = None if session_ids is None else set(check_texts("session_ids", session_ids))
+    views = (
+        view
+        for view in sessions.read_all(app_name, user_id)
+        if wanted is None or view.key.session_id in wanted
+    )
     found: dict[str, list[EventRow]] = {}
-    for view in sessions.read_all(app_name, user_id):
-        if wanted is None or view.key.session_id in wanted:
-            found[view.key.session_id] = view.events()
+    while some := list(islice(views, _SESSIONS_AT_ONCE)):
+        rows_of = sessions.events(some, after=after)
+        found.update({view.key.session_id: rows for view, rows in zip(some, rows_of, strict=True)})
     for session_id in (wanted or set()).difference(found):
         # Listings pass over what is damaged; of a session that was asked for that must be told.
         sessions.load(SessionKey(app_name, user_id, check_id("session_id", session_id)))
@@ -52,15 +60,6 @@ def event_rows(
     if after is None and upto is None:
         return rows
     return [row for row in rows if _is_between(row, after, upto)]
-
-
-def event_time(row: EventRow) -> float:
-    """Return the event's exact time in seconds since 1970 UTC; 0.0 when it has none."""
-    found = event_of(row).get("timestamp")
-    try:
-        return float(found) if isinstance(found, int | float) else 0.0
-    except OverflowError:
-        return 0.0
 
 
 def _is_between(row: EventRow, after: float | None, upto: float | None) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from json import loads
 from typing import Any
 
+from lakestore.history.archive import Packed
 from lakestore.history.rollup import Rollup
 from lakestore.log.commits import Marker
 from lakestore.log.keys import SessionKey
-from lakestore.tables.events import EventRow, delta_of
+from lakestore.tables.events import EventRow, delta_of, event_id, event_time
 from lakestore.tables.state import split_scopes
 
 _ROW_OVERHEAD = 400
+_PACKED_OVERHEAD = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,11 @@ class SessionView:
     alive: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     """Session keys only. Shared between views: copy before handing it out."""
+    packed: Packed | None = None
+    """What jobs have packed of its present life; the rows below are those above it."""
     rollup: Rollup | None = None
     created: EventRow | None = None
-    """The `create` row, None when a rollup holds it."""
+    """The `create` row, None when a rollup or a pack holds it."""
     tail: tuple[EventRow, ...] = ()
     """Event rows above the rollup, in commit order."""
     newest: tuple[EventRow, ...] = ()
@@ -45,14 +50,59 @@ class SessionView:
         return Marker(self.version, self.token, self.seen)
 
     @property
+    def packed_version(self) -> int:
+        """The version up to which all is packed, 0 when nothing of this life is."""
+        return self.packed.row.version if self.packed else 0
+
+    @property
     def rolled_version(self) -> int:
-        """The version up to which a rollup was read, 0 without one."""
-        return self.rollup.checkpoint.version if self.rollup else 0
+        """The version up to which a rollup was read or a pack is known, 0 without either."""
+        return max(self.packed_version, self.rollup.checkpoint.version if self.rollup else 0)
+
+    @property
+    def last_update_time(self) -> float:
+        """The time of the last event, or that of creation, in seconds since 1970 UTC."""
+        newest = self.events(1)
+        if newest:
+            return event_time(newest[0])
+        if self.packed is not None and self.packed.row.last_update_time is not None:
+            return self.packed.row.last_update_time
+        return self.created_at / 1_000_000
+
+    @property
+    def created_at(self) -> int:
+        """When it was created, by its creator's clock in microseconds since 1970 UTC."""
+        if self.packed is not None and self.packed.row.created_at is not None:
+            return self.packed.row.created_at
+        return (self.created or self.rows()[0]).committed_at
+
+    @property
+    def last_event_id(self) -> str | None:
+        """The id of its last event, None when it has none."""
+        newest = self.events(1)
+        if newest:
+            return event_id(newest[0])
+        return self.packed.row.last_event_id if self.packed else None
+
+    def on_packed(self, packed: Packed) -> SessionView:
+        """Return the view of what is packed of the session."""
+        row = packed.row
+        return SessionView(
+            self.key,
+            self.seen,
+            row.version,
+            row.token,
+            row.alive,
+            loads(row.state) if row.state else {},
+            packed if row.alive else None,
+            nbytes=4 * len(row.state or "") + _PACKED_OVERHEAD,
+        )
 
     def on_rollup(self, rollup: Rollup) -> SessionView:
         """Return the view of what `rollup` holds, and of what this one has above it.
 
-        What this view has below, if anything, must be what the rollup was made of.
+        What this view has below, if anything, must be what the rollup was made of. Rows at or below
+        what is packed are never taken from it.
         """
         last = rollup.checkpoint
         tail = tuple(row for row in self.tail if row.version > last.version)
@@ -65,6 +115,7 @@ class SessionView:
             token=last.token,
             alive=True,
             state=rollup.state,
+            packed=None if rollup.begins_after(self.packed_version) else self.packed,
             rollup=rollup,
             created=None,
             tail=tail,
@@ -96,6 +147,7 @@ class SessionView:
             after,
             alive=begins,
             state=session_part(first) if begins else {},
+            packed=None,
             rollup=None,
             created=first if begins else None,
             tail=(),
@@ -107,28 +159,34 @@ class SessionView:
         return replace(self, seen=seen)
 
     def rows(self) -> list[EventRow]:
-        """Return the `create` row and all event rows, in commit order."""
-        if self.rollup is not None:
-            return [*self.rollup.rows(), *self.tail]
-        return [*([self.created] if self.created else []), *self.tail]
+        """Return its `create` row and event rows above what is packed, in commit order."""
+        created = [self.created] if self.created else []
+        rolled = self.rollup.rows() if self.rollup is not None else created
+        return [*self._above_packed(rolled), *self.tail]
 
     def events(self, last: int | None = None) -> list[EventRow]:
-        """Return the last `last` event rows (None: all), in commit order."""
+        """Return its event rows above what is packed, the last `last` (None: all)."""
         if last is not None and last <= len(self.tail):
             return list(self.tail[len(self.tail) - last :])
         if self.rollup is None:
             return list(self.tail)
         if last is not None:
-            return [*self.rollup.last_events(last - len(self.tail)), *self.tail]
+            rolled = self.rollup.last_events(last - len(self.tail))
+            return [*self._above_packed(rolled), *self.tail]
         return [row for row in self.rows() if row.kind == "event"]
 
+    def _above_packed(self, rows: Sequence[EventRow]) -> Sequence[EventRow]:
+        packed = self.packed_version
+        return [row for row in rows if row.version > packed] if packed else rows
+
     def stamps(self) -> list[str]:
-        """Return the stamps of the commits it was folded from; of a rollup only the latest."""
-        rolled = self.rollup.checkpoint if self.rollup else None
-        return [row.stamp for row in (rolled, self.created, *self.tail) if row and row.stamp]
+        """Return the stamps of the commits it was folded from; of many only the latest."""
+        found = (self.rollup and self.rollup.checkpoint, self.created, *self.tail)
+        packed = self.packed.row.stamp if self.packed else None
+        return [*([packed] if packed else []), *(row.stamp for row in found if row and row.stamp)]
 
     def holds(self, version: int, token: str) -> bool:
-        """Tell whether the commit of that version is the one with `token`."""
+        """Tell whether the commit of that version, if it is not packed, is the one with `token`."""
         if (version, token) == (self.version, self.token):
             return True
         return any(row.version == version and row.token == token for row in self.rows())

@@ -158,9 +158,26 @@ def app_manifests(app_name: str) -> str:
     return f"{MANIFESTS}app={encode_id(app_name)}/"
 
 
+def manifest_name(number: int) -> str:
+    """Return the name of a manifest below its app's prefix."""
+    return f"{number:020}.json"
+
+
 def manifest_key(app_name: str, number: int) -> str:
     """Return the key of a manifest of an app."""
-    return f"{app_manifests(app_name)}{number:020}.json"
+    return app_manifests(app_name) + manifest_name(number)
+
+
+def manifests_beside(log: str) -> str:
+    """Return the prefix of the manifests of the app that a log belongs to."""
+    return f"{MANIFESTS}{log.removeprefix(EVENT_LOGS).split('/')[0]}/"
+
+
+def parse_log(log: str) -> SessionKey | None:
+    """Return the session whose log has the prefix `log`, None when only a digest of it is left."""
+    parts = log.removeprefix(EVENT_LOGS).split("/")
+    ids = [decode_id(part.partition("=")[2]) for part in parts[:3]]
+    return None if None in ids else SessionKey(*(each or "" for each in ids))
 
 
 def parse_manifest_name(name: str) -> int | None:

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from lakestore.clock import Clock
 from lakestore.errors import ConflictError, FormatError, NotFoundError, StorageError
 from lakestore.log.commits import put_commit
-from lakestore.log.keys import app_manifests, manifest_key, parse_manifest_name
+from lakestore.log.keys import (
+    app_manifests,
+    manifest_key,
+    manifest_name,
+    parse_manifest_name,
+)
 from lakestore.log.marker import Limits
 from lakestore.storage import Metrics, ObjectStore
 
@@ -60,6 +66,17 @@ class TableFiles:
     runs: tuple[StoredFile, ...] = ()
     """Newest first: what a newer one says of a row replaces what older ones say."""
     packs: tuple[StoredFile, ...] = ()
+
+    def pack(self, pack_id: str) -> StoredFile:
+        """Return the pack of that id.
+
+        Raises:
+            FormatError: there is none.
+        """
+        for pack in self.packs:
+            if pack.id == pack_id:
+                return pack
+        raise FormatError(f"a run refers to a pack that its manifest does not name. {pack_id=}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,41 +172,38 @@ def _file(content: Mapping[str, Any]) -> StoredFile:
     return StoredFile(**{**content, "groups": groups})
 
 
-def list_manifests(store: ObjectStore, app_name: str) -> list[int]:
-    """Return the numbers of the manifests of an app that are there, ascending, by one listing."""
-    prefix = app_manifests(app_name)
-    names = (key.removeprefix(prefix) for key in store.names(prefix))
+def list_manifests(store: ObjectStore, manifests: str) -> list[int]:
+    """Return the numbers of an app's manifests, ascending, by one listing of their prefix."""
+    names = (key.removeprefix(manifests) for key in store.names(manifests))
     return [number for name in names if (number := parse_manifest_name(name)) is not None]
 
 
-def read_manifest(store: ObjectStore, app_name: str, number: int) -> Manifest:
-    """Return one manifest.
+def newest_manifest(store: ObjectStore, manifests: str, known: Manifest | None = None) -> Manifest:
+    """Return the newest manifest of an app: 1 LIST, and 1 GET when it is not the `known` one.
 
-    Raises:
-        NotFoundError: it is not there.
-        FormatError: it is damaged, or a newer version wrote it.
-        StorageError: the store failed.
-    """
-    key = manifest_key(app_name, number)
-    return decode(key, store.get(key))
+    Args:
+        store: Where the lake is.
+        manifests: The prefix of the app's manifests.
+        known: One that was read before.
 
-
-def newest_manifest(store: ObjectStore, app_name: str) -> Manifest:
-    """Return the newest manifest of an app; number 0 when there is none: 1 LIST and 1 GET.
+    Returns:
+        The manifest; its number is 0 when there is none.
 
     Raises:
         FormatError: it is damaged, or a newer version wrote it.
         StorageError: the store failed, or manifests were superseded faster than they were read.
     """
     for _ in range(_ATTEMPTS):
-        numbers = list_manifests(store, app_name)
+        numbers = list_manifests(store, manifests)
         if not numbers:
-            return Manifest(app_name, 0)
-        try:
-            return read_manifest(store, app_name, numbers[-1])
-        except NotFoundError:  # superseded, and swept since it was listed
-            continue
-    raise StorageError(f"manifests changed faster than they could be read. {app_name=}")
+            return Manifest("", 0)
+        # A number may be used again when it was swept, but not above one that is still there.
+        if known is not None and known.number == numbers[-1]:
+            return known
+        key = manifests + manifest_name(numbers[-1])
+        with suppress(NotFoundError):  # superseded, and swept since it was listed
+            return decode(key, store.get(key))
+    raise StorageError(f"manifests changed faster than they could be read. {manifests=}")
 
 
 def publish(
@@ -231,6 +245,6 @@ def publish(
         raise ConflictError(f"another job published this manifest first. {key=}")
     if clock.elapsed() - min(seen, started) > limits.view_age:
         # The number may be one that was superseded and swept: then nobody reads what we created.
-        newest = newest_manifest(store, manifest.app_name)
+        newest = newest_manifest(store, app_manifests(manifest.app_name))
         if (newest.number, newest.token) != (manifest.number, token):
             raise ConflictError(f"the job took longer than the view age limit. {key=}")

@@ -68,5 +68,6 @@ def read_conversation(lake: Lake, key: SessionKey) -> Conversation:
     ):
         if scope in folds:
             state |= {prefix + name: value for name, value in folds[scope].values().items()}
-    events = [json.loads(row.event_json or "{}") for row in view.events()]
+    (rows,) = lake.sessions.events([view])
+    events = [json.loads(row.event_json or "{}") for row in rows]
     return Conversation(key.app_name, key.user_id, key.session_id, events, state)

@@ -110,6 +110,21 @@ def event_of(row: EventRow) -> dict[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
+def event_id(row: EventRow) -> str | None:
+    """Return the id of the event in `row`, None when it holds none."""
+    found = event_of(row).get("id")
+    return found if isinstance(found, str) else None
+
+
+def event_time(row: EventRow) -> float:
+    """Return the event's exact time in seconds since 1970 UTC; 0.0 when it has none."""
+    found = event_of(row).get("timestamp")
+    try:
+        return float(found) if isinstance(found, int | float) else 0.0
+    except OverflowError:
+        return 0.0
+
+
 def to_table(rows: Sequence[EventRow]) -> pa.Table:
     """Return `rows` as a table in `SCHEMA`, in the order given."""
     table = _stored_columns(rows)

@@ -41,6 +41,7 @@ SCHEMA = pa.schema(
         pa.field("created_at", _UTC),
         pa.field("active_at", _UTC, nullable=False),
         pa.field("last_update_time", pa.float64()),
+        pa.field("last_event_id", pa.string()),
         pa.field("events", pa.int64(), nullable=False),
         pa.field("segments", pa.list_(SEGMENT), nullable=False),
     ]
@@ -94,6 +95,7 @@ class SessionRow:
     """`committed_at` of the last commit: what retention goes by."""
     last_update_time: float | None
     """The exact time of the last event; null when there is none."""
+    last_event_id: str | None
     events: int
     """How many events are packed."""
     segments: tuple[Segment, ...]

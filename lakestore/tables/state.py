@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
         pa.field("app_name", pa.string(), nullable=False),
         pa.field("user_id", pa.string()),
         pa.field("key", pa.string(), nullable=False),
-        pa.field("value", pa.string(), nullable=False),
+        pa.field("value", pa.string()),
         pa.field("stamp", pa.string(), nullable=False),
         pa.field("session_id", pa.string(), nullable=False),
         pa.field("source_user_id", pa.string(), nullable=False),
@@ -42,8 +42,8 @@ class StateRow:
     """Null for the app's own state."""
     key: str
     """Without its prefix."""
-    value: str
-    """JSON."""
+    value: str | None
+    """JSON; null where the key was pruned, of which only the stamp stays. Never in an entry."""
     stamp: str
     """Orders writes to the key; texts compare."""
     session_id: str
@@ -86,11 +86,14 @@ def decode(body: bytes) -> list[StateRow]:
 
 
 def latest(rows: Iterable[StateRow]) -> dict[str, StateRow]:
-    """Return for each key the row with the latest stamp, whatever the order of `rows`."""
+    """Return for each key the row with the latest stamp, whatever the order of `rows`.
+
+    Of two with one stamp the one without a value counts: the key was pruned.
+    """
     fold: dict[str, StateRow] = {}
     for row in rows:
         known = fold.get(row.key)
-        if known is None or known.stamp < row.stamp:
+        if known is None or (known.stamp, known.value is None) < (row.stamp, row.value is None):
             fold[row.key] = row
     return fold
 

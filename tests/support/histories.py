@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from lakestore.clock import Clock
-from lakestore.history.drafts import Draft, event_id
+from lakestore.history.drafts import Draft
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
 from lakestore.history.view import SessionView
@@ -23,6 +23,7 @@ from lakestore.log.entries import Entry, list_entries
 from lakestore.log.keys import Scope, SessionKey
 from lakestore.log.marker import Limits
 from lakestore.storage import CountingStore, MemoryStore, Metrics, ObjectStore, Pool
+from lakestore.tables.events import event_id
 from tests.support.clocks import ManualClock
 
 KEY = SessionKey("travel", "ana", "s1")

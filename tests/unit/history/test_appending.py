@@ -17,8 +17,8 @@ from lakestore.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-from lakestore.history.drafts import event_id
 from lakestore.log.commits import Marker
+from lakestore.tables.events import event_id
 from tests.support.faulty_store import (
     BarrierStore,
     FailingStore,

@@ -181,7 +181,7 @@ def test_the_latest_row_of_each_key_counts(rows: list[tuple[str, int]]) -> None:
     fold = state.latest(made)
 
     assert fold == state.latest(made[::-1]) == state.latest(made + made)
-    assert {key: int(row.value) for key, row in fold.items()} == {
+    assert {key: int(row.value or "") for key, row in fold.items()} == {
         key: max(n for other, n in rows if other == key) for key, _ in rows
     }
 
