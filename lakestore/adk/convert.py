@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from lakestore.errors import InputError
 from lakestore.history.drafts import Draft
 from lakestore.tables.events import EventRow, event_of
-from lakestore.tables.state import TEMP_PREFIX, to_json
+from lakestore.tables.state import TEMP_PREFIX, finite, to_json
 from lakestore.tables.thin import field
 
 logger = logging.getLogger(__name__)
@@ -58,26 +58,13 @@ def _json_value(key: str, value: object) -> Any:
                 key,
                 type(value).__name__,
             )
-        plain = _finite(plain)
+        plain = finite(plain)
         to_json({key: plain}).encode()
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"a state value cannot be stored. {key=} type={type(value).__name__} reason={error}"
         ) from error
     return plain
-
-
-def _finite(value: Any) -> Any:
-    """Return `value` with floats that JSON lacks replaced, itself when there are none."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, dict):
-        changed = {key: _finite(item) for key, item in value.items()}
-        return changed if any(changed[key] is not value[key] for key in value) else value
-    if isinstance(value, list):
-        items = [_finite(item) for item in value]
-        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
-    return value
 
 
 def to_draft(event: Event) -> Draft:

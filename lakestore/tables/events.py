@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lakestore.errors import FormatError
 from lakestore.tables.parquet import TypedFile, open_parquet, read_groups, write_large, write_small
+from lakestore.tables.state import from_json
 from lakestore.tables.thin import THIN_FIELDS, thin_columns
 
 Kind = Literal["create", "event", "delete", "checkpoint"]
@@ -90,7 +91,7 @@ def delta_of(row: EventRow) -> dict[str, Any]:
     if row.state_delta is None:
         return {}
     try:
-        delta = json.loads(row.state_delta)
+        delta = from_json(row.state_delta)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"a state delta is damaged. version={row.version:020}") from error
     if not isinstance(delta, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -54,6 +55,8 @@ class StateRow:
     """The version of that commit."""
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_DECODER = json.JSONDecoder(parse_constant=str, parse_float=lambda text: finite(float(text)))
 _NAMES = tuple(field.name for field in fields(StateRow))
 
 
@@ -114,5 +117,37 @@ def split_scopes(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 
 
 def to_json(value: object) -> str:
-    """Return JSON without blanks; texts stay readable."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """Return JSON without blanks; texts stay readable, keys keep their order.
+
+    NaN and infinities, which JSON lacks, become texts: see `finite`.
+    """
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:
+        return _ENCODER.encode(finite(value))
+
+
+def from_json(text: str) -> Any:
+    """Return what `to_json` wrote, or another program, whose `NaN` or 1e999 become texts too.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it nests too deep.
+    """
+    return _DECODER.decode(text)
+
+
+def finite(value: Any) -> Any:
+    """Return `value` with "NaN", "Infinity" and "-Infinity", as in proto3, for what JSON lacks.
+
+    It is `value` itself when there are none.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, dict):
+        changed = {key: finite(item) for key, item in value.items()}
+        return changed if any(changed[key] is not value[key] for key in value) else value
+    if isinstance(value, list | tuple):
+        items = [finite(item) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
