@@ -19,12 +19,12 @@ from lakestore.tables.state import split_scopes, to_json
 class Draft:
     """An event that is to be appended."""
 
-    event_id: str
-    event_json: str
+    event_id: str = field(repr=False)
+    event_json: str = field(repr=False)
     """The whole event, without `temp:` keys."""
-    delta: dict[str, Any]
+    delta: dict[str, Any] = field(repr=False)
     """What it sets in the state, of JSON types, prefixes kept."""
-    shown: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    shown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What it sets as it was given, `temp:` keys too; nothing that is stored depends on it."""
 
     def stands_in(self, row: EventRow) -> bool:

@@ -129,7 +129,7 @@ class Sessions:
         view = SessionView(key, self._env.clock.elapsed()) if generated else self.load(key)
         for _ in range(_ATTEMPTS):
             if view.alive:
-                raise AlreadyExistsError(f"the session exists already. id={key.session_id!r}")
+                raise AlreadyExistsError(f"the session exists already. log={key.log!r}")
             rows = self._make.create(key, view.marker, delta)
             if self._commit(key, view.marker, rows) is None:
                 return self._keep(view.follow(rows))
@@ -286,7 +286,7 @@ class Sessions:
         if view.version < commit.version or not view.holds(commit.version, commit.token):
             raise UnknownOutcomeError(
                 "the commit took longer than the view age limit and cannot be found any more:"
-                f" reload the session. id={key.session_id!r} version={commit.version}"
+                f" reload the session. key={commit_key(key.log, commit.version)!r}"
             )
 
     def _keep(self, view: SessionView) -> SessionView:
@@ -330,15 +330,15 @@ class Sessions:
 
 
 def _missing(key: SessionKey) -> NotFoundError:
-    return NotFoundError(f"there is no such session. id={key.session_id!r}")
+    return NotFoundError(f"there is no such session. log={key.log!r}")
 
 
 def _stale(key: SessionKey) -> ConflictError:
     return ConflictError(
         "another writer has appended to this session since it was loaded: reload it, then"
-        f" append. id={key.session_id!r}"
+        f" append. log={key.log!r}"
     )
 
 
 def _contended(key: SessionKey) -> StorageError:
-    return StorageError(f"others keep writing this session. id={key.session_id!r}")
+    return StorageError(f"others keep writing this session. log={key.log!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -38,18 +38,18 @@ SCHEMA = pa.schema(
 class StateRow:
     """One shared key as one commit set it."""
 
-    app_name: str
-    user_id: str | None
+    app_name: str = field(repr=False)
+    user_id: str | None = field(repr=False)
     """Null for the app's own state."""
-    key: str
+    key: str = field(repr=False)
     """Without its prefix."""
-    value: str
+    value: str = field(repr=False)
     """JSON."""
     stamp: str
     """Orders writes to the key; texts compare."""
-    session_id: str
+    session_id: str = field(repr=False)
     """The session whose commit set it."""
-    source_user_id: str
+    source_user_id: str = field(repr=False)
     """The user of that session; the same as `user_id` in a user's own state."""
     version: int
     """The version of that commit."""
