@@ -219,7 +219,7 @@ class Appender:
         turn = self._turns.of(key)
         try:
             landed = self._append(key, session, drafts)
-        except (errors.ConflictError, errors.NotFoundError) as error:
+        except (errors.ConflictError, errors.NotFoundError, errors.AlreadyExistsError) as error:
             self._release(key)
             if turn is None:
                 raise

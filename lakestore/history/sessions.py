@@ -22,7 +22,7 @@ from lakestore.errors import (
     UnknownOutcomeError,
 )
 from lakestore.history.cache import ByteCache
-from lakestore.history.drafts import Draft, RowMaker, event_id
+from lakestore.history.drafts import Draft, RowMaker, event_id, not_in
 from lakestore.history.environment import Environment
 from lakestore.history.loading import Loader, decode_commit
 from lakestore.history.shared import ScopeFold, SharedState
@@ -174,10 +174,12 @@ class Sessions:
 
         If one of them stands in the very next commit already, under the same id with the same
         content, that commit is this caller's, sent before: all its events count as appended, and
-        only drafts that are not in it are appended after it. When this returns, events and shared
-        state are durable: 1 PUT, and 1 more for each shared scope they touch.
+        only drafts that are not in it are appended after it. So does a draft that stands in the
+        commit at `marker`, if that is cached: it is not read for this. When this returns, events
+        and shared state are durable: 1 PUT, and 1 more for each shared scope they touch.
 
         Raises:
+            AlreadyExistsError: that commit has another event with the id of a draft.
             ConflictError: another writer's commit follows `marker`.
             NotFoundError: the session was deleted.
             StorageError: nothing was appended, or (`UnknownOutcomeError`) it may have been.
@@ -187,11 +189,15 @@ class Sessions:
         there: list[EventRow] | None = None
         if not self._env.is_young(marker.seen):
             marker, there = self._catch_up(key, marker)
+        if there is None:
+            found += self._delivered_last(key, marker, drafts)
+            stored = {row.event_json for row in found}
+            pending = [draft for draft in drafts if draft.event_json not in stored]
         while True:
             if there is not None:
                 marker = self._absorb(key, marker, there, pending)
                 found += there
-                pending = [draft for draft in pending if not draft.stands_in_any(there)]
+                pending = not_in(there, pending)
             if not pending:
                 return Landed(marker, tuple(found))
             rows = self._make.events(key, marker, pending)
@@ -223,6 +229,19 @@ class Sessions:
             rows = decode_commit(key.log, view.version + 1, body)
             self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
             view = view.follow(rows)
+
+    def _delivered_last(
+        self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]
+    ) -> list[EventRow]:
+        """Return the rows of `drafts` in the commit at `marker`, as far as the cache knows it.
+
+        A `Session` may show none of its events, and be sent the last one again.
+        """
+        view = self._cache.get(key.log)
+        if view is None or (view.version, view.token) != (marker.version, marker.token):
+            return []
+        sent = {draft.event_json for draft in drafts}
+        return [row for row in view.newest or view.events(1) if row.event_json in sent]
 
     def _catch_up(self, key: SessionKey, marker: Marker) -> tuple[Marker, list[EventRow] | None]:
         """Confirm an old marker by loading; return the commit right after it, if there is one."""
