@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from json import loads
 from typing import Any
 
 from lakestore.history.archive import Packed
@@ -12,7 +11,7 @@ from lakestore.history.rollup import Rollup
 from lakestore.log.commits import Marker
 from lakestore.log.keys import SessionKey
 from lakestore.tables.events import EventRow, delta_of, event_id, event_time
-from lakestore.tables.state import split_scopes
+from lakestore.tables.state import from_json, split_scopes
 
 _ROW_OVERHEAD = 400
 _PACKED_OVERHEAD = 1_000
@@ -30,7 +29,7 @@ class SessionView:
     token: str = ""
     """The newest commit's."""
     alive: bool = False
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Session keys only. Shared between views: copy before handing it out."""
     packed: Packed | None = None
     """What jobs have packed of its present life; the rows below are those above it."""
@@ -93,7 +92,7 @@ class SessionView:
             row.version,
             row.token,
             row.alive,
-            loads(row.state) if row.state else {},
+            from_json(row.state) if row.state else {},
             packed if row.alive else None,
             nbytes=4 * len(row.state or "") + _PACKED_OVERHEAD,
         )
