@@ -130,20 +130,20 @@ class Lake:
         self._upkeep = Pool(1, "upkeep")
         self._catalog: Catalog | None = None
         self._connected: Connections | None = None
-        self._sessions = Sessions(
-            Environment(
-                store=self._store,
-                clock=self._clock,
-                new_token=self._new_token,
-                limits=self._limits,
-                metrics=self.metrics,
-                pool=self._requests,
-                upkeep=self._run_upkeep,
-                writable=not self.read_only,
-                rollups=self._rollups,
-                cache_bytes=self._cache_bytes,
-            )
+        self.environment = Environment(
+            store=self._store,
+            clock=self._clock,
+            new_token=self._new_token,
+            limits=self._limits,
+            metrics=self.metrics,
+            pool=self._requests,
+            upkeep=self._run_upkeep,
+            writable=not self.read_only,
+            rollups=self._rollups,
+            cache_bytes=self._cache_bytes,
         )
+        """What sessions and jobs of this lake work with."""
+        self._sessions = Sessions(self.environment)
 
     @property
     def sessions(self) -> Sessions:

@@ -8,11 +8,12 @@ with a newer one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,21 +24,54 @@ from lakestore.log.keys import Scope, SessionKey, pack_key, parse_log, run_key
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
 from lakestore.tables import events, runs, state
 from lakestore.tables.events import EventRow
-from lakestore.tables.parquet import Pieces, TypedFile, open_parquet, read_groups
+from lakestore.tables.parquet import (
+    Footer,
+    Pieces,
+    TypedFile,
+    open_parquet,
+    read_footer,
+    read_groups,
+)
 from lakestore.tables.runs import Segment, SessionRow
 from lakestore.tables.state import StateRow
 
-EVENTS = "events"
-"""The table of sessions: its runs say what is packed of each, its packs hold the rows."""
-STATE = "state"
-"""The table of shared state: runs only."""
+R = TypeVar("R")
+
+Place = tuple[str, str]
+"""Where a row is in the order of a run: user ("" for none) and session, or key."""
 
 _READ_BYTES = 8 * 2**20
 _FIRST = ("", "")
 _LAST = "\U0010ffff" * 8
 
-Place = tuple[str, str]
-"""Where a row is in the order of a run: user ("" for none) and session, or key."""
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[R]):
+    """A table whose runs are sorted by user and one more text."""
+
+    name: str
+    schema: pa.Schema
+    to_table: Callable[[Sequence[R]], pa.Table]
+    from_table: Callable[[pa.Table], list[R]]
+    place: Callable[[R], Place]
+
+
+EVENTS = Kind(
+    "events",
+    runs.SCHEMA,
+    runs.to_table,
+    runs.from_table,
+    lambda row: (row.user_id, row.session_id),
+)
+"""Sessions: its runs say what is packed of each, its packs hold the rows."""
+STATE = Kind(
+    "state",
+    state.SCHEMA,
+    state.to_table,
+    state.from_table,
+    lambda row: (row.user_id or "", row.key),
+)
+"""Shared state: runs only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +119,14 @@ class _Part:
     """Start and length of each range."""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all of it is read, the footer too."""
+        return list(self.data) == [(0, self.file.size)]
+
+    @property
     def footer(self) -> tuple[int, int]:
         """Start and length of the footer."""
         return self.file.size - self.file.footer, self.file.footer
-
-
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """Bytes that are kept."""
-
-    body: bytes
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.body)
 
 
 class Archive:
@@ -108,7 +136,7 @@ class Archive:
         self._env = environment
         # By the prefix of the app's manifests, with the time at which the newest was asked for.
         self._manifests: dict[str, tuple[Manifest, float]] = {}
-        self._footers: ByteCache[str, _Body] = ByteCache(environment.cache_bytes // 8)
+        self._footers: ByteCache[str, Footer] = ByteCache(environment.cache_bytes // 8)
         self._groups: ByteCache[tuple[str, int], pa.Table] = ByteCache(environment.cache_bytes)
 
     def look(self, manifests: str) -> Future[Manifest]:
@@ -170,8 +198,8 @@ class Archive:
             StorageError: the store failed.
         """
         place = (key.user_id, key.session_id)
-        spans = _spans(manifest.table(EVENTS).runs, place, place)
-        for table in self._read_runs(manifest.app_name, EVENTS, spans):
+        spans = _spans(manifest.table(EVENTS.name).runs, place, place)
+        for table in self._read_runs(EVENTS, manifest.app_name, spans):
             same = pc.and_(
                 pc.equal(table["user_id"], place[0]), pc.equal(table["session_id"], place[1])
             )
@@ -197,20 +225,49 @@ class Archive:
         if after is not None:
             low = max(low, (after[0], after[1] + "\0"))
         high = (_LAST if user_id is None else user_id, _LAST)
-        files = manifest.table(EVENTS).runs
-        streams = [self._rows(manifest, file, age, low, high) for age, file in enumerate(files)]
-        in_order = merge(*streams, key=lambda pair: (*_place(pair[1]), pair[0]))
-        for _, same in groupby(in_order, key=lambda pair: _place(pair[1])):
-            yield Packed(next(same)[1], manifest)
+        files = manifest.table(EVENTS.name).runs
+        return (
+            Packed(row, manifest)
+            for row in self.rows_in(EVENTS, manifest.app_name, files, low, high)
+        )
 
-    def _rows(
-        self, manifest: Manifest, file: StoredFile, age: int, low: Place, high: Place
-    ) -> Iterator[tuple[int, SessionRow]]:
+    def rows_in(
+        self,
+        kind: Kind[R],
+        app_name: str,
+        files: Sequence[StoredFile],
+        low: Place = _FIRST,
+        high: Place = (_LAST, _LAST),
+    ) -> Iterator[R]:
+        """Yield the rows of some runs from `low` to `high`, ascending, one a place.
+
+        Args:
+            kind: What the runs hold.
+            app_name: The app.
+            files: The runs, newest first: what a newer one says replaces what older ones say.
+            low: The first place.
+            high: The last place.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        streams = [
+            self._stream(kind, app_name, file, age, low, high) for age, file in enumerate(files)
+        ]
+        in_order = merge(*streams, key=lambda entry: entry[:2])
+        for _, same in groupby(in_order, key=lambda entry: entry[0]):
+            yield next(same)[2]
+
+    def _stream(
+        self, kind: Kind[R], app_name: str, file: StoredFile, age: int, low: Place, high: Place
+    ) -> Iterator[tuple[Place, int, R]]:
         for span in _spans([file], low, high):
             for part in _in_reads(span):
-                (table,) = self._read_runs(manifest.app_name, EVENTS, [part])
-                rows = runs.from_table(table)
-                yield from ((age, row) for row in rows if low <= _place(row) <= high)
+                (table,) = self._read_runs(kind, app_name, [part])
+                for row in kind.from_table(table):
+                    place = kind.place(row)
+                    if low <= place <= high:
+                        yield place, age, row
 
     def state(self, manifest: Manifest, scopes: Sequence[Scope]) -> dict[Scope, list[StateRow]]:
         """Return what is packed of the state of some scopes, of each key the latest row.
@@ -218,11 +275,11 @@ class Archive:
         Raises:
             NotFoundError, FormatError, StorageError: see `session`.
         """
-        files = manifest.table(STATE).runs
+        files = manifest.table(STATE.name).runs
         users = {scope: scope.user_id or "" for scope in scopes}
         spans = {s: _spans(files, (user, ""), (user, _LAST)) for s, user in users.items()}
         wanted = [span for each in spans.values() for span in each]
-        tables = self._read_runs(manifest.app_name, STATE, wanted)
+        tables = self._read_runs(STATE, manifest.app_name, wanted)
         read = dict(zip(wanted, tables, strict=True))
         found = {}
         for scope, each in spans.items():
@@ -230,12 +287,14 @@ class Archive:
             found[scope] = list(state.latest(rows).values())
         return found
 
-    def _read_runs(self, app_name: str, table: str, spans: Sequence[_Span]) -> list[pa.Table]:
+    def _read_runs(self, kind: Kind[Any], app_name: str, spans: Sequence[_Span]) -> list[pa.Table]:
         """Return the rows of some spans of runs, all that they need read side by side."""
-        schema = runs.SCHEMA if table == EVENTS else state.SCHEMA
-        parts = [_Part(run_key(app_name, table, it.file.id), it.file, [it.data]) for it in spans]
-        opened = self._open(parts, schema)
-        return [read_groups(file, it.groups) for it, file in zip(spans, opened, strict=True)]
+        parts = [
+            _Part(run_key(app_name, kind.name, span.file.id), span.file, [span.data])
+            for span in spans
+        ]
+        opened = self._open(parts, kind.schema)
+        return [read_groups(file, span.groups) for span, file in zip(spans, opened, strict=True)]
 
     def rows(self, packed: Packed, last: int | None = None) -> list[EventRow]:
         """Return the packed rows of a session in commit order, its `create` row included.
@@ -291,8 +350,8 @@ class Archive:
                 missing.setdefault(segment.pack, []).append(segment)
         parts = [
             _Part(
-                pack_key(named[pack].app_name, EVENTS, pack),
-                named[pack].table(EVENTS).pack(pack),
+                pack_key(named[pack].app_name, EVENTS.name, pack),
+                named[pack].table(EVENTS.name).pack(pack),
                 _joined([(segment.start, segment.length) for segment in wanted]),
             )
             for pack, wanted in missing.items()
@@ -309,33 +368,27 @@ class Archive:
         self, parts: Sequence[_Part], schema: pa.Schema, refused: Sequence[str] = ()
     ) -> list[TypedFile]:
         """Read what is not known of `parts`, footers too, side by side."""
-        wanted: dict[tuple[str, int, int], None] = {}
-        footers = {part.key: self._footers.get(part.key) for part in parts}
-        for part in parts:
-            whole = part.data[0] == (0, part.file.size)
-            if not whole and footers[part.key] is None:
-                wanted[(part.key, *part.footer)] = None
-            wanted.update({(part.key, *each): None for each in part.data})
-        bodies = self._fetch(list(wanted))
+        footers = {part.key: self._footers.get(part.key) for part in parts if not part.is_whole}
+        unknown = [part for part in parts if footers.get(part.key, part) is None]
+        ranges = [(part.key, *part.footer) for part in unknown]
+        ranges += [(part.key, *each) for part in parts for each in part.data]
+        bodies = self._fetch(list(dict.fromkeys(ranges)))
+        for part in unknown:
+            footer = read_footer(bodies[(part.key, *part.footer)])
+            footers[part.key] = footer
+            self._footers.put(part.key, footer)
         opened = []
         for part in parts:
             pieces = {start: bodies[part.key, start, length] for start, length in part.data}
-            read = bodies.get((part.key, *part.footer))
-            footer = footers[part.key] if read is None else _Body(read)
-            if footer is not None:
-                self._footers.put(part.key, footer)
-                pieces[part.footer[0]] = footer.body
-            opened.append(open_parquet(Pieces(part.file.size, pieces), schema, refused))
+            known = footers.get(part.key)
+            body = pieces[0] if known is None else Pieces(part.file.size, known, pieces)
+            opened.append(open_parquet(body, schema, refused))
         return opened
 
     def _fetch(self, wanted: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int, int], bytes]:
         store = self._env.store
         bodies = self._env.pool.map(lambda it: store.get_range(*it), wanted, near=store.near)
         return dict(zip(wanted, bodies, strict=True))
-
-
-def _place(row: SessionRow) -> Place:
-    return row.user_id, row.session_id
 
 
 def _spans(files: Sequence[StoredFile], low: Place, high: Place) -> list[_Span]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.archive import Archive, Packed, Place
@@ -25,10 +25,13 @@ from lakestore.log.keys import (
     decode_id,
     encode_id,
     manifests_beside,
+    parse_log,
     rollup_key,
     user_logs,
 )
+from lakestore.log.manifests import Manifest
 from lakestore.storage import UnreadableError
+from lakestore.tables.runs import SessionRow
 
 logger = logging.getLogger(__name__)
 
@@ -194,16 +197,50 @@ class Loader:
         prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
         logs = {log: f for log, f in list_logs(self._env.store, prefix) if log not in done.logs}
         packed = self._archive.sessions(look.result(), user_id, done.packed)
-        pairs = chain(
-            ((each.key.log, logs.pop(each.key.log, None), each) for each in packed),
-            ((log, files, None) for log, files in logs.items()),
-        )
+        pairs = _paired(logs, packed)
         while batch := list(islice(pairs, _LOGS_AT_ONCE)):
             yield from self._load_some(app_name, batch, started)
             done.note(batch)
             if not self._is_young(started, app_name):
                 return
         done.all = True
+
+    def load_fresh(
+        self, app_name: str, first: str, last: str
+    ) -> Iterator[tuple[SessionView, SessionRow | None]]:
+        """See `Sessions.fresh`."""
+        started = self._env.clock.elapsed()
+        look = self._archive.look(app_manifests(app_name))
+        logs: dict[str, LogFiles] = {}
+        for log, files in list_logs(self._env.store, app_logs(app_name), after=first):
+            if log > last:
+                break
+            logs[log] = files
+        listed = sorted(self._fresh(look.result(), logs), key=lambda each: each[0])
+        for begin in range(0, len(listed), _LOGS_AT_ONCE):
+            batch = [each for _, each in listed[begin : begin + _LOGS_AT_ONCE]]
+            packed = {log: it.row if it else None for log, _, it in batch}
+            for view in self._load_some(app_name, batch, started):
+                # One that was loaded by itself may have met a newer manifest.
+                before = view.packed.row if view.packed else packed[view.key.log]
+                if view.version > (before.version if before else 0):
+                    yield view, before
+
+    def _fresh(
+        self, manifest: Manifest, logs: Mapping[str, LogFiles]
+    ) -> Iterator[tuple[Place, _Listed]]:
+        """Yield of `logs` those that have more than what is packed, with their places."""
+        for log, files in logs.items():
+            packed = self._archive.of_log(manifest, log)
+            if not files.commits or (packed and files.commits[-1] <= packed.row.version):
+                continue
+            key = parse_log(log) or (packed.key if packed else None)
+            if key is None:
+                view, _ = self._load_log(log)
+                if view is None:
+                    continue
+                key = view.key
+            yield (key.user_id, key.session_id), (log, files, packed)
 
     def _is_young(self, started: float, app_name: str) -> bool:
         return self._env.is_young(started) and self._archive.is_recent(app_manifests(app_name))
@@ -265,6 +302,14 @@ class Loader:
 
 _Listed = tuple[str, LogFiles | None, Packed | None]
 """A log, what is listed of it, and what is packed of it."""
+
+
+def _paired(logs: dict[str, LogFiles], packed: Iterator[Packed]) -> Iterator[_Listed]:
+    """Yield what is packed with what is listed of it, then what is only listed."""
+    for each in packed:
+        log = each.key.log
+        yield log, logs.pop(log, None), each
+    yield from ((log, files, None) for log, files in logs.items())
 
 
 @dataclass(slots=True)

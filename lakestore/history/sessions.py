@@ -35,6 +35,7 @@ from lakestore.log.keys import Scope, SessionKey, commit_key
 from lakestore.log.stamps import Stamper
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
+from lakestore.tables.runs import SessionRow
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +141,32 @@ class Sessions:
         """
         apps = self._loader.apps() if app_name is None else [app_name]
         return [key for app in apps for key in self._loader.owners(app, session_id)]
+
+    def apps(self) -> list[str]:
+        """Return the names of all apps that have sessions, by two listings of the whole lake.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        return self._loader.apps()
+
+    def fresh(
+        self, app_name: str, first: str, last: str
+    ) -> Iterator[tuple[SessionView, SessionRow | None]]:
+        """Yield the sessions that have something to pack, deleted ones too, by user and id.
+
+        Args:
+            app_name: The app.
+            first: Only of logs with this prefix or a later one, in the order of keys.
+            last: Only of logs with this prefix or an earlier one.
+
+        Yields:
+            The session, and its row in the runs that it was read with, None when there is none.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        return self._loader.load_fresh(app_name, first, last)
 
     def events(
         self, views: Sequence[SessionView], last: int | None = None, after: float | None = None

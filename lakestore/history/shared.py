@@ -240,7 +240,7 @@ class SharedState:
         store = self._env.store
         bodies = self._env.pool.map(self._body_of, missing, near=store.near)
         fetched = {
-            key: _decode(key, body) for key, body in zip(missing, bodies, strict=True) if body
+            key: decode_entry(key, body) for key, body in zip(missing, bodies, strict=True) if body
         }
         folds = {}
         for scope in scopes:
@@ -338,7 +338,7 @@ class SharedState:
     def _rows_of(self, entry: Entry) -> list[StateRow]:
         """Return what an entry holds; nothing when another sweep has removed it."""
         try:
-            return _decode(entry.key, self._env.store.get(entry.key))
+            return decode_entry(entry.key, self._env.store.get(entry.key))
         except NotFoundError:
             return []
 
@@ -378,7 +378,8 @@ def _state_row(scope: Scope, key: str, value: object, source: EventRow) -> State
     )
 
 
-def _decode(key: str, body: bytes) -> list[StateRow]:
+def decode_entry(key: str, body: bytes) -> list[StateRow]:
+    """Return the rows of an entry; nothing, with an error that is logged, when it is damaged."""
     try:
         rows = state.decode(body)
         for row in rows:

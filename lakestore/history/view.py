@@ -61,12 +61,16 @@ class SessionView:
     @property
     def last_update_time(self) -> float:
         """The time of the last event, or that of creation, in seconds since 1970 UTC."""
+        last = self.last_event_time
+        return self.created_at / 1_000_000 if last is None else last
+
+    @property
+    def last_event_time(self) -> float | None:
+        """The time of the last event, None when it has none."""
         newest = self.events(1)
         if newest:
             return event_time(newest[0])
-        if self.packed is not None and self.packed.row.last_update_time is not None:
-            return self.packed.row.last_update_time
-        return self.created_at / 1_000_000
+        return self.packed.row.last_event_time if self.packed else None
 
     @property
     def created_at(self) -> int:

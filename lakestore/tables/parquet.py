@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -94,11 +95,36 @@ def footer_size(body: bytes) -> int:
     return int.from_bytes(body[-_TAIL:-4], "little") + _TAIL
 
 
-class Pieces(io.RawIOBase):
-    """A file of which some ranges are in memory."""
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a file says of itself, without which no part of it can be read."""
 
-    def __init__(self, size: int, pieces: Mapping[int, bytes]) -> None:
-        """Take the `size` of the file and what is in memory of it, by offset."""
+    metadata: pq.FileMetaData
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it holds."""
+        return 4 * int(self.metadata.serialized_size)
+
+
+def read_footer(footer: bytes) -> Footer:
+    """Return what the `footer` of a file says, see `footer_size`.
+
+    Raises:
+        FormatError: it is damaged.
+    """
+    try:
+        return Footer(pq.read_metadata(pa.BufferReader(b"PAR1" + footer)))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FormatError(f"not the footer of a Parquet file. reason={error}") from error
+
+
+class Pieces(io.RawIOBase):
+    """A file of which the footer is known and some ranges are in memory."""
+
+    def __init__(self, size: int, footer: Footer, pieces: Mapping[int, bytes]) -> None:
+        """Take the `size` of the file, its footer, and what is in memory of it, by offset."""
+        self.footer = footer
         self._size = size
         self._pieces = sorted(pieces.items())
         self._position = 0
@@ -124,15 +150,13 @@ class Pieces(io.RawIOBase):
     @override
     def read(self, size: int | None = -1) -> bytes:
         wanted = self._size - self._position if size is None or size < 0 else size
-        for start, body in reversed(self._pieces):
-            if start <= self._position:
-                first = self._position - start
-                found = body[first : first + wanted]
-                if len(found) == min(wanted, self._size - self._position):
-                    self._position += len(found)
-                    return found
-                break
-        raise OSError("a part of a file is asked for that was not read")
+        number = bisect_right(self._pieces, self._position, key=lambda piece: piece[0]) - 1
+        start, body = self._pieces[number] if number >= 0 else (0, b"")
+        found = body[self._position - start :][:wanted]
+        if len(found) < wanted:
+            raise OSError("a part of a file is asked for that was not read")
+        self._position += len(found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +180,9 @@ def open_parquet(body: bytes | Pieces, schema: pa.Schema, refused: Sequence[str]
             `refused` is there.
     """
     try:
+        known = body.footer.metadata if isinstance(body, Pieces) else None
         source = pa.PythonFile(body, "r") if isinstance(body, Pieces) else pa.BufferReader(body)
-        file = pq.ParquetFile(source, page_checksum_verification=True)
+        file = pq.ParquetFile(source, metadata=known, page_checksum_verification=True)
         found = file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(f"not a Parquet file. reason={error}") from error

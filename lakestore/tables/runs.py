@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
         pa.field("stamp", pa.string()),
         pa.field("created_at", _UTC),
         pa.field("active_at", _UTC, nullable=False),
-        pa.field("last_update_time", pa.float64()),
+        pa.field("last_event_time", pa.float64()),
         pa.field("last_event_id", pa.string()),
         pa.field("events", pa.int64(), nullable=False),
         pa.field("segments", pa.list_(SEGMENT), nullable=False),
@@ -93,7 +93,7 @@ class SessionRow:
     """`committed_at` of the `create` row, in microseconds since 1970 UTC."""
     active_at: int
     """`committed_at` of the last commit: what retention goes by."""
-    last_update_time: float | None
+    last_event_time: float | None
     """The exact time of the last event; null when there is none."""
     last_event_id: str | None
     events: int
@@ -118,6 +118,8 @@ def to_table(rows: Sequence[SessionRow]) -> pa.Table:
 
 def from_table(table: pa.Table) -> list[SessionRow]:
     """Return the rows of a table in `SCHEMA`, in its order."""
+    if not table.num_rows:
+        return []
     columns = []
     for name in _NAMES:
         column = pa.concat_arrays(table[name].chunks)

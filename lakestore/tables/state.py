@@ -54,6 +54,13 @@ class StateRow:
     version: int
     """The version of that commit."""
 
+    def precedes(self, other: StateRow) -> bool:
+        """Tell whether `other`, of the same key, is what counts.
+
+        Of two with one stamp it is the one without a value: the key was pruned.
+        """
+        return (self.stamp, self.value is None) < (other.stamp, other.value is None)
+
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder(parse_constant=str, parse_float=lambda text: finite(float(text)))
@@ -89,14 +96,11 @@ def decode(body: bytes) -> list[StateRow]:
 
 
 def latest(rows: Iterable[StateRow]) -> dict[str, StateRow]:
-    """Return for each key the row with the latest stamp, whatever the order of `rows`.
-
-    Of two with one stamp the one without a value counts: the key was pruned.
-    """
+    """Return for each key the row with the latest stamp, whatever the order of `rows`."""
     fold: dict[str, StateRow] = {}
     for row in rows:
         known = fold.get(row.key)
-        if known is None or (known.stamp, known.value is None) < (row.stamp, row.value is None):
+        if known is None or known.precedes(row):
             fold[row.key] = row
     return fold
 

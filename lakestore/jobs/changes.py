@@ -1,0 +1,227 @@
+"""What a job wants to publish, and how it becomes the next manifest.
+
+Owns how runs are merged and how much of each pack is dead. A change of a session counts only if
+what it was made from is still what the newest manifest says, so a job that lost the race for a
+number keeps all that the winner has not touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from heapq import merge
+from itertools import groupby, islice
+from typing import TypeVar
+
+from lakestore.errors import ConflictError
+from lakestore.history.archive import EVENTS, STATE, Archive, Kind, Place
+from lakestore.history.environment import Environment
+from lakestore.log.keys import Scope, SessionKey, app_manifests, pack_key, run_key
+from lakestore.log.manifests import Group, Manifest, StoredFile, TableFiles, publish
+from lakestore.tables.parquet import GroupWriter, footer_size
+from lakestore.tables.runs import SessionRow
+from lakestore.tables.state import StateRow
+
+R = TypeVar("R")
+
+RUN_GROUP_ROWS = 1_024
+_WHOLE_BELOW = 256 * 1024
+_MOST_RUNS = 3
+_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a job makes of one session."""
+
+    before: SessionRow | None
+    """What it was made from; None when nothing of the session was packed."""
+    after: SessionRow
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a job makes of an app; the packs it names are stored already."""
+
+    sessions: dict[Place, Change] = field(default_factory=dict)
+    packs: list[StoredFile] = field(default_factory=list)
+    state: list[StateRow] = field(default_factory=list)
+    """What was set in shared state, in any order; what is known already may be among it."""
+
+    def add(self, change: Change) -> None:
+        """Take one more session's."""
+        self.sessions[EVENTS.place(change.after)] = change
+
+
+class Publisher:
+    """Publishes what one job makes of one app."""
+
+    def __init__(self, environment: Environment, archive: Archive, app_name: str) -> None:
+        self._env = environment
+        self._archive = archive
+        self._app = app_name
+
+    def publish(self, changes: Changes) -> Manifest | None:
+        """Make `changes` part of the newest manifest and create the next one.
+
+        Returns:
+            The manifest; None when nothing was left to say.
+
+        Raises:
+            ConflictError: others keep publishing, or have named an upload of this job for deletion.
+            StorageError: nothing was published, or (`UnknownOutcomeError`) it may have been.
+        """
+        prefix = app_manifests(self._app)
+        for _ in range(_ATTEMPTS):
+            seen = self._env.clock.elapsed()
+            newest = replace(self._archive.newest(prefix), app_name=self._app)
+            self._check_uploads(newest, changes)
+            following = self._following(newest, changes)
+            if following is None:
+                return None
+            try:
+                publish(
+                    self._env.store,
+                    following,
+                    seen=seen,
+                    limits=self._env.limits,
+                    clock=self._env.clock,
+                    metrics=self._env.metrics,
+                )
+            except ConflictError:
+                continue
+            return self._archive.newest(prefix)
+        raise ConflictError(f"other jobs keep publishing. key={prefix!r}")
+
+    def _check_uploads(self, newest: Manifest, changes: Changes) -> None:
+        doomed = {each.key for each in newest.doomed}
+        ours = [pack_key(self._app, EVENTS.name, pack.id) for pack in changes.packs]
+        lost = next((key for key in ours if key in doomed), None)
+        if lost is not None:
+            raise ConflictError(f"a sweep has named a pack of this job for deletion. key={lost!r}")
+
+    def _following(self, newest: Manifest, changes: Changes) -> Manifest | None:
+        kept = {
+            place: change
+            for place, change in changes.sessions.items()
+            if self._packed(newest, change.after) == change.before
+        }
+        sessions = {place: change.after for place, change in kept.items()}
+        state = self._new_state(newest, changes.state)
+        if not sessions and not state:
+            return None
+        packs, empty = _packs(newest.table(EVENTS.name).packs, changes.packs, kept.values())
+        session_runs, old = self._runs(EVENTS, newest, [sessions[p] for p in sorted(sessions)])
+        state_runs, old_too = self._runs(STATE, newest, [state[p] for p in sorted(state)])
+        tables = {
+            EVENTS.name: TableFiles(session_runs, packs),
+            STATE.name: TableFiles(state_runs),
+        }
+        now = int(self._env.clock.wall() * 1_000_000)
+        doomed = [
+            *(run_key(self._app, EVENTS.name, run.id) for run in old),
+            *(run_key(self._app, STATE.name, run.id) for run in old_too),
+            *(pack_key(self._app, EVENTS.name, pack.id) for pack in empty),
+        ]
+        return newest.following(self._env.new_token(), now, tables).dooming(doomed)
+
+    def _packed(self, newest: Manifest, row: SessionRow) -> SessionRow | None:
+        key = SessionKey(row.app_name, row.user_id, row.session_id)
+        packed = self._archive.session(newest, key) if newest.number else None
+        return packed.row if packed else None
+
+    def _new_state(self, newest: Manifest, rows: Iterable[StateRow]) -> dict[Place, StateRow]:
+        """Return those of `rows` that are later than what is packed of their keys, one a key."""
+        found: dict[Place, StateRow] = {}
+        for row in rows:
+            place = STATE.place(row)
+            if place not in found or found[place].precedes(row):
+                found[place] = row
+        scopes = list({Scope(self._app, row.user_id) for row in found.values()})
+        for packed in self._archive.state(newest, scopes).values() if newest.number else ():
+            for row in packed:
+                place = STATE.place(row)
+                if place in found and not row.precedes(found[place]):
+                    del found[place]
+        return found
+
+    def _runs(
+        self, kind: Kind[R], newest: Manifest, rows: Sequence[R]
+    ) -> tuple[tuple[StoredFile, ...], Sequence[StoredFile]]:
+        """Put a run with `rows` and return which runs there are then, and which it replaces."""
+        files = newest.table(kind.name).runs
+        if not rows:
+            return files, ()
+        absorbed = _absorbed(files, len(rows))
+        older = self._archive.rows_in(kind, self._app, absorbed)
+        stored = self._put(kind, _newest(kind, rows, older))
+        return (stored, *files[len(absorbed) :]), absorbed
+
+    def _put(self, kind: Kind[R], rows: Iterator[R]) -> StoredFile:
+        writer, firsts, count = GroupWriter(kind.schema), [], 0
+        while group := list(islice(rows, RUN_GROUP_ROWS)):
+            writer.write(kind.to_table(group))
+            user, name = kind.place(group[0])
+            firsts.append((user or None, name))
+            count += len(group)
+        body = writer.close()
+        run = self._env.new_token()
+        self._env.store.put_if_absent(run_key(self._app, kind.name, run), body)
+        places = zip(firsts, writer.groups, strict=True)
+        groups = tuple(Group(first, it.start, it.length) for first, it in places)
+        return StoredFile(
+            run,
+            len(body),
+            footer_size(body),
+            count,
+            sha256(body).hexdigest(),
+            groups=groups if len(body) >= _WHOLE_BELOW else (),
+        )
+
+
+def _newest(kind: Kind[R], rows: Sequence[R], older: Iterable[R]) -> Iterator[R]:
+    """Yield `rows` and those of `older` that none of them replaces, ascending."""
+    both = merge(
+        ((kind.place(row), 0, row) for row in rows),
+        ((kind.place(row), 1, row) for row in older),
+        key=lambda entry: entry[:2],
+    )
+    for _, same in groupby(both, key=lambda entry: entry[0]):
+        yield next(same)[2]
+
+
+def _absorbed(files: Sequence[StoredFile], rows: int) -> Sequence[StoredFile]:
+    """Return which runs, from the newest on, a new one of `rows` rows is merged with.
+
+    All that are not more than twice as large as what is merged already, so that a row is written
+    again as often as the lake doubles; and more of them where too many would be left.
+    """
+    count = 0
+    for file in files:
+        if file.rows > 2 * rows and len(files) - count < _MOST_RUNS:
+            break
+        rows += file.rows
+        count += 1
+    return files[:count]
+
+
+def _packs(
+    packs: Sequence[StoredFile], new: Sequence[StoredFile], changes: Iterable[Change]
+) -> tuple[tuple[StoredFile, ...], list[StoredFile]]:
+    """Return the packs with rows that count, and those of which none does any more."""
+    live = Counter({pack.id: pack.rows - pack.dead for pack in packs})
+    live.update({pack.id: 0 for pack in new})
+    for change in changes:
+        for segment in change.before.segments if change.before else ():
+            live[segment.pack] -= segment.rows
+        for segment in change.after.segments:
+            live[segment.pack] += segment.rows
+    counted = [replace(pack, dead=pack.rows - live[pack.id]) for pack in (*packs, *new)]
+    return tuple(it for it in counted if live[it.id]), [it for it in counted if not live[it.id]]
+
+
+def live_rows(packs: Mapping[str, StoredFile]) -> int:
+    """Return how many rows of some packs count."""
+    return sum(pack.rows - pack.dead for pack in packs.values())
