@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from lakestore.catalog.database import Database
+from lakestore.catalog.packs import Followed, Packs
 from lakestore.catalog.reading import Known, Reading, Source
 from lakestore.catalog.views import VIEWS, quoted
 from lakestore.checks import check_params, check_text, check_texts
@@ -32,6 +33,7 @@ class _Followed:
     def __init__(self, store: ObjectStore, *, guarded: bool) -> None:
         self.database = Database(store, guarded=guarded)
         self.known = Known()
+        self.packs = Followed()
         self.lock = Lock()
         self.begun = 0
         """Refreshes that have begun; the lock guards it."""
@@ -103,9 +105,12 @@ class Catalog:
             if here.doubtful:
                 database.clear()
                 known.versions.clear()
-            reached = Reading(self._source, known, database.add).run()
+                here.packs.manifests.clear()
+            packs = Packs(self._store, database, here.packs)
+            reached = Reading(self._source, packs, known, database.add).run()
             here.doubtful = True
         known.versions.update(reached)
+        packs.settle()
         here.doubtful = False
 
     def sql(

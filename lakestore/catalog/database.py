@@ -21,10 +21,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestore.catalog.views import definitions
+from lakestore.catalog.views import definitions, quoted
 from lakestore.errors import InputError
 from lakestore.storage import ObjectStore
-from lakestore.storage.files import StoreFiles
+from lakestore.storage.files import SCHEME, StoreFiles
+from lakestore.tables import runs
 from lakestore.tables.events import SCHEMA
 from lakestore.tables.state import from_json, split_scopes, to_json
 
@@ -50,7 +51,20 @@ CREATE TABLE internal.changes (
   app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, version BIGINT, ordinal INTEGER,
   key VARCHAR, value VARCHAR
 );
+CREATE TABLE internal.ended (
+  app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, last BIGINT
+);
+CREATE TABLE internal.packed_sessions AS FROM packed WHERE false;
+CREATE VIEW internal.packed_rows AS FROM internal.rows WHERE false;
+CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
+  WHERE alive AND NOT EXISTS (
+    FROM internal.ended WHERE ended.app_name = session.app_name
+      AND ended.user_id = session.user_id AND ended.session_id = session.session_id
+      AND ended.last >= session.version
+  );
 """
+"""`rows` and `changes` hold what is fresh, `packed_sessions` what runs say of each session, and
+`ended` up to which version fresh rows end it; `packed` are those that live, with their segments."""
 
 _ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
 
@@ -65,6 +79,60 @@ _CHANGES = pa.schema(
 """The session's own state keys that rows set, with their values as JSON."""
 
 _ADD_CHANGES = "INSERT INTO internal.changes FROM changed"
+
+_ADD_ENDED = """
+INSERT INTO internal.ended
+SELECT app_name, user_id, session_id,
+  max(CASE kind WHEN 'delete' THEN version ELSE version - 1 END) AS last
+FROM ended GROUP BY app_name, user_id, session_id
+"""
+
+_PACK_SESSIONS = """
+INSERT INTO internal.packed_sessions
+SELECT run.* EXCLUDE (filename)
+FROM read_parquet($paths, filename = true, hive_partitioning = false) AS run
+JOIN aged ON aged.path = run.filename
+QUALIFY row_number() OVER (
+  PARTITION BY run.app_name, run.user_id, run.session_id ORDER BY aged.age
+) = 1
+"""
+
+_DROP_PACKED = """
+DELETE FROM internal.{table} AS fresh USING internal.packed_sessions AS session
+WHERE fresh.app_name = session.app_name AND fresh.user_id = session.user_id
+  AND fresh.session_id = session.session_id AND fresh.{version} <= session.version
+"""
+
+_WHOLE_PACKS = """
+SELECT {columns} FROM read_parquet({paths}, hive_partitioning = false) AS stored
+WHERE NOT EXISTS (
+  FROM internal.ended WHERE ended.app_name = stored.app_name
+    AND ended.user_id = stored.user_id AND ended.session_id = stored.session_id
+    AND ended.last >= stored.version
+)
+"""
+
+_PACKS_IN_PART = """
+SELECT {columns}
+FROM read_parquet({paths}, filename = true, hive_partitioning = false) AS stored
+SEMI JOIN (
+  SELECT app_name, user_id, session_id, unnest(segments, recursive := true) FROM internal.packed
+) AS segment
+ON segment.app_name = stored.app_name AND segment.user_id = stored.user_id
+  AND segment.session_id = stored.session_id
+  AND stored.version BETWEEN segment.first_version AND segment.last_version
+  AND ends_with(stored.filename, '/' || segment.pack || '.parquet')
+"""
+
+_PACKED_VERSIONS = """
+SELECT app_name, user_id, session_id, version FROM internal.packed_sessions
+SEMI JOIN wanted USING (app_name, user_id, session_id)
+"""
+
+_LONG_IDS = """
+SELECT app_name, user_id, session_id, version FROM internal.packed_sessions
+WHERE greatest(strlen(app_name), strlen(user_id), strlen(session_id)) >= 40
+"""
 
 _END_SESSIONS = """
 DELETE FROM internal.{table} AS gone USING (
@@ -88,8 +156,8 @@ class Database:
 
         Args:
             store: Where the lake is.
-            guarded: No query can reach files or change settings. Otherwise objects of the lake can
-                be scanned where they lie, as `lakestore://<key>`.
+            guarded: No query can change settings or reach other files than objects of the lake,
+                which can be scanned where they lie, as `lakestore://<key>`, and not changed.
         """
         self._main = duckdb.connect(
             ":memory:", config={**_SETTINGS, "temp_directory": f"{_scratch()}/{id(self)}"}
@@ -97,15 +165,17 @@ class Database:
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
         self._main.execute("SET GLOBAL TimeZone = 'UTC'")
         self._main.register("arrived", SCHEMA.empty_table())
+        self._main.register("packed", runs.SCHEMA.empty_table())
         self._main.execute(_TABLES)
         self._main.unregister("arrived")
+        self._main.unregister("packed")
+        self._main.register_filesystem(StoreFiles(store))
         for statement in definitions():
             self._main.execute(statement)
         if guarded:
+            self._main.execute(f"SET GLOBAL allowed_directories = ['{SCHEME}://']")
             self._main.execute("SET GLOBAL enable_external_access = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
-        else:
-            self._main.register_filesystem(StoreFiles(store))
         self._writer = self._main.cursor()
         self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         inherited = [self._main, self._writer]
@@ -167,11 +237,53 @@ class Database:
         ended = rows.filter(pc.or_(pc.equal(kind, "delete"), again))
         if ended.num_rows:
             statements = [_END_SESSIONS.format(table=table) for table in ("rows", "changes")]
-            self._with("ended", ended, statements)
+            self._with("ended", ended, [*statements, _ADD_ENDED])
+
+    def show_packed(
+        self, run_files: Sequence[tuple[str, int]], packs: Sequence[tuple[str, bool]]
+    ) -> None:
+        """Show what runs say of sessions and the rows of packs that count, inside `change`.
+
+        Fresh rows that are packed now go.
+
+        Args:
+            run_files: The path of each run of sessions, and its age; the youngest counts.
+            packs: The path of each pack, and whether all of its rows count.
+        """
+        self._writer.execute("DELETE FROM internal.packed_sessions")
+        if run_files:
+            aged = pa.table(list(zip(*run_files, strict=True)), names=["path", "age"])
+            self._writer.register("aged", aged)
+            self._writer.execute(_PACK_SESSIONS, {"paths": aged["path"].to_pylist()})
+            self._writer.unregister("aged")
+        for table, version in (("rows", "version"), ("changes", "version"), ("ended", "last")):
+            self._writer.execute(_DROP_PACKED.format(table=table, version=version))
+        columns = ", ".join(f"stored.{quoted(name)}" for name in SCHEMA.names)
+        scans = [
+            query.format(columns=columns, paths=paths)
+            for query, whole in ((_WHOLE_PACKS, True), (_PACKS_IN_PART, False))
+            if (paths := [path for path, is_whole in packs if is_whole is whole])
+        ]
+        scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
+        self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
+
+    def packed_versions(self, wanted: pa.Table, *, long_ids: bool) -> list[tuple[Any, ...]]:
+        """Return app, user, session and packed version of those in `wanted`, inside `change`.
+
+        Args:
+            wanted: `app_name`, `user_id`, `session_id`.
+            long_ids: Those with long ids too, wanted or not.
+        """
+        self._writer.register("wanted", wanted)
+        found = self._writer.execute(_PACKED_VERSIONS).fetchall()
+        self._writer.unregister("wanted")
+        return found + (self._writer.execute(_LONG_IDS).fetchall() if long_ids else [])
 
     def clear(self) -> None:
         """Remove all rows, inside `change`."""
-        self._writer.execute("DELETE FROM internal.rows; DELETE FROM internal.changes")
+        for table in ("rows", "changes", "ended", "packed_sessions"):
+            self._writer.execute(f"DELETE FROM internal.{table}")
+        self.show_packed([], [])
 
     def _with(self, name: str, table: pa.Table, statements: Sequence[str]) -> None:
         self._writer.register(name, table)

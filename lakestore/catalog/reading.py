@@ -14,6 +14,7 @@ from os.path import commonprefix
 import pyarrow as pa
 
 from lakestore.catalog.decoding import complete, decode
+from lakestore.catalog.packs import Packs
 from lakestore.catalog.plan import Tail, Wanted, in_chunks, tail_of
 from lakestore.clock import Clock
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
@@ -54,16 +55,20 @@ class Known:
 class Reading:
     """One pass over all logs, from the versions that are known to the newest."""
 
-    def __init__(self, source: Source, known: Known, take: Callable[[pa.Table], None]) -> None:
+    def __init__(
+        self, source: Source, packs: Packs, known: Known, take: Callable[[pa.Table], None]
+    ) -> None:
         """Begin a pass.
 
         Args:
             source: Where the logs are.
+            packs: Brings what jobs have packed up to date.
             known: What earlier passes found; the pass keeps gaps and damage up to date, and
                 leaves the versions to the caller.
             take: Is given all new rows, each log's in its order.
         """
         self._source = source
+        self._packs = packs
         self._known = known
         self._take = take
         self._reached: dict[str, int] = {}
@@ -112,8 +117,17 @@ class Reading:
     def _list(self, only: set[str] | None) -> dict[str, Tail]:
         # One listing for all of them, however much of it is others'.
         prefix = EVENT_LOGS if only is None else commonprefix(sorted(only))  # noqa: RUF071
+        listed = list(list_logs(self._source.store, prefix))
+        # Only now: what is packed and swept between the two is in the newer one.
+        self._packs.follow()
+        ahead = [log for log, files in listed if files.commits[-1:] > [self._version(log)]]
+        self._reached.update(
+            (log, version)
+            for log, version in self._packs.versions(ahead).items()
+            if version > self._version(log)
+        )
         tails = {}
-        for log, files in list_logs(self._source.store, prefix):
+        for log, files in listed:
             if files.unreadable is not None:
                 if log not in self._known.damaged:
                     self._note_damage(log, log, files.unreadable)

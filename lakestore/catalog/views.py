@@ -84,17 +84,34 @@ _SESSION_COLUMNS = {
 # state comes from keys that were taken apart once, when their rows arrived: to take the JSON of
 # every row apart in each query costs ten times as much.
 _SESSIONS_QUERY = """
-WITH folded AS (
+WITH fresh AS (
   SELECT app_name, user_id, session_id,
     min(committed_at) FILTER (kind = 'create') AS created_at,
     arg_max(event_time, (version, ordinal)) AS last_event_time,
     count(*) FILTER (kind = 'event') AS events,
-    max(version) AS version
+    max(version) AS version, NULL AS state
   FROM internal.rows
   GROUP BY app_name, user_id, session_id
+), packed AS (
+  SELECT app_name, user_id, session_id, created_at,
+    make_timestamptz(CAST(round(last_event_time * 1000000) AS BIGINT)) AS last_event_time,
+    events, version, state
+  FROM internal.packed
+), folded AS (
+  SELECT app_name, user_id, session_id, min(created_at) AS created_at,
+    arg_max(last_event_time, version) AS last_event_time, sum(events)::BIGINT AS events,
+    max(version) AS version, any_value(state) AS packed_state
+  FROM (FROM fresh UNION ALL FROM packed)
+  GROUP BY app_name, user_id, session_id
+), changes AS (
+  FROM internal.changes
+  UNION ALL
+  SELECT packed.app_name, packed.user_id, packed.session_id, packed.version, -1, key, value::VARCHAR
+  FROM packed SEMI JOIN internal.changes USING (app_name, user_id, session_id),
+    json_each(packed.state)
 ), latest AS (
   SELECT app_name, user_id, session_id, key, arg_max(value, (version, ordinal)) AS value
-  FROM internal.changes
+  FROM changes
   GROUP BY app_name, user_id, session_id, key
 ), states AS (
   SELECT app_name, user_id, session_id,
@@ -104,7 +121,7 @@ WITH folded AS (
 )
 SELECT folded.app_name, folded.user_id, folded.session_id, created_at,
   coalesce(last_event_time, created_at) AS last_update_time,
-  events, coalesce(state, '{}') AS state, version
+  events, coalesce(state, packed_state, '{}') AS state, version
 FROM folded LEFT JOIN states ON folded.app_name = states.app_name
   AND folded.user_id = states.user_id AND folded.session_id = states.session_id
 """
@@ -113,7 +130,10 @@ VIEWS: Mapping[str, View] = {
     "events": View(
         "one row an event of a session that was not deleted",
         _EVENT_COLUMNS,
-        f"SELECT {', '.join(_EVENT_COLUMNS)} FROM internal.rows WHERE kind = 'event'",
+        " UNION ALL ".join(
+            f"SELECT {', '.join(_EVENT_COLUMNS)} FROM internal.{table} WHERE kind = 'event'"
+            for table in ("rows", "packed_rows")
+        ),
     ),
     "sessions": View("one row a session that was not deleted", _SESSION_COLUMNS, _SESSIONS_QUERY),
 }
