@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -122,8 +123,20 @@ def test_objects_are_scanned_where_they_lie(store: MemoryStore, lake: Lake) -> N
     assert list(store.list("")) == before
 
 
-def test_guarded_queries_reach_no_object(store: MemoryStore, lake: Lake) -> None:
-    """`lake.sql` shows views only."""
-    key = next(stored.key for stored in store.list("events/"))
-    with pytest.raises(duckdb.Error):
-        lake.sql("from read_parquet(?)", [[f"lakestore://{key}"]]).fetchall()
+def test_guarded_queries_reach_the_lakes_objects_only(
+    store: MemoryStore, lake: Lake, tmp_path: Path
+) -> None:
+    """`lake.sql` reads nothing outside the lake's own objects, and changes none of them."""
+    (key,) = [stored.key for stored in store.list("events/") if "00002." in stored.key]
+    query = "select kind from read_parquet(?, hive_partitioning=false)"
+    assert lake.sql(query, [[f"lakestore://{key}"]]).fetchall() == [("event",)]
+    outside = tmp_path / "outside.parquet"
+    outside.write_bytes(store.get(key))
+    before = list(store.list(""))
+    for path in (str(outside), f"file://{outside}", f"lakestore://../{outside}"):
+        with pytest.raises(duckdb.Error):
+            lake.sql(query, [[path]]).fetchall()
+    for path in (f"lakestore://{key}", "lakestore://new.parquet"):
+        with pytest.raises((duckdb.Error, InputError)):
+            lake.sql(f"copy (select 1) to '{path}'").fetchall()
+    assert list(store.list("")) == before
