@@ -12,7 +12,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
-from lakestore.history.shared import ScopeFold
+from lakestore.history.scopes import ScopeFold
 from lakestore.history.view import SessionView
 from lakestore.log.commits import Confirmations, Marker
 from lakestore.log.keys import Scope, SessionKey

@@ -20,6 +20,7 @@ from lakestore.adk.build import Listed, last, session_of, wanted_rows
 from lakestore.adk.convert import json_state, to_event
 from lakestore.checks import check_choice, check_count, check_flag, check_seconds, check_time
 from lakestore.errors import InputError
+from lakestore.history.reading import Wanted
 from lakestore.history.user_events import event_rows
 from lakestore.lake import Lake
 from lakestore.log.keys import Scope, SessionKey, check_id
@@ -110,16 +111,16 @@ class SessionOperations:
 
     def get(self, key: SessionKey, config: GetSessionConfig | None) -> Session | None:
         """Return a session with the events that `config` asks for, None when there is none."""
-        found = self._lake.sessions.read(key)
+        last_ones, after = wanted_rows(config)
+        wanted = Wanted(last_ones if after is None else None, after)
+        found = self._lake.sessions.read_events(key, wanted)
         if found is None:
             return None
-        view, folds = found
-        last_ones, after = wanted_rows(config)
-        (rows,) = self._lake.sessions.events([view], last_ones if after is None else None, after)
+        rows = found.rows
         if after is not None:
             rows = [row for row in rows if event_time(row) >= after]
         events = [to_event(row) for row in last(rows, last_ones)]
-        return session_of(view, folds, events, self._lake.sessions.confirmations)
+        return session_of(found.view, found.folds, events, self._lake.sessions.confirmations)
 
     def list_page(self, app_name: str, user_id: str | None, page: Page) -> ListSessionsResponse:
         """Return a page of sessions without events."""

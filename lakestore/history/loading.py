@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,7 +13,7 @@ from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.archive import Archive, Packed, Place
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
-from lakestore.history.folding import DamagedRollupError, Plan, fold, plan_of
+from lakestore.history.folding import DamagedRollupError, Plan, decode_commit, fold, plan_of
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, list_log, list_logs
 from lakestore.log.keys import (
@@ -39,8 +40,20 @@ _ATTEMPTS = 8
 _LOGS_AT_ONCE = 256
 
 
-def _nothing() -> None:
-    pass
+class Watcher:
+    """Is told how far a load has come, so that what it leads to is asked for meanwhile.
+
+    A load that begins again tells everything again.
+    """
+
+    def listed(self, look: Future[Manifest]) -> None:
+        """Take note that objects were listed; `look` has the newest manifest, now or soon."""
+
+    def packed(self, manifest: Manifest) -> None:
+        """Take note that this is the manifest; what is packed of the session is read next."""
+
+    def found(self, packed: Packed) -> None:
+        """Take note of what is packed of the session; what is not is read next."""
 
 
 class Loader:
@@ -54,35 +67,34 @@ class Loader:
         self._cache = cache
         self._reported: set[str] = set()
 
-    def load(self, key: SessionKey, listed: Callable[[], object] = _nothing) -> SessionView:
+    def load(self, key: SessionKey, watcher: Watcher | None = None) -> SessionView:
         """Return the session as it is now, by listing its log; version 0 when there is none.
 
         Args:
             key: Names it.
-            listed: Called each time that objects were listed, before they are read.
+            watcher: Is told how far it has come.
 
         Raises:
             FormatError: one of its objects is damaged.
             StorageError: the store failed, or the log never held still.
         """
-        view, started = self._load_log(key.log, listed)
+        view, started = self._load_log(key.log, key, watcher or Watcher())
         return view or SessionView(key, started)
 
     def _load_log(
-        self, log: str, listed: Callable[[], object] = _nothing
+        self, log: str, key: SessionKey | None = None, watcher: Watcher | None = None
     ) -> tuple[SessionView | None, float]:
         """Return what a log folds to, None when nothing is in it, and when its listing began."""
         before: LogFiles | None = None
         damaged: set[int] = set()
+        manifests = manifests_beside(log)
+        ask = self._archive.recent
         for _ in self._attempts():
             started = self._env.clock.elapsed()
-            manifests = manifests_beside(log)
-            look = self._archive.recent(manifests)
+            look, ask = ask(manifests), self._archive.look
             files = list_log(self._env.store, log)
-            if files.commits or look.result().number:
-                listed()
             try:
-                packed = self._archive.of_log(look.result(), log)
+                packed = self._packed(log, key, files, look, watcher or Watcher())
                 plan = plan_of(log, files.without_rollups(damaged), packed)
                 # A gap that is still there is no sweep's doing: what stands above it was refused.
                 if plan.gap and files != before:
@@ -100,6 +112,39 @@ class Loader:
             if self._env.is_young(started) and self._archive.is_recent(manifests):
                 return view, started
         raise StorageError(f"a log changed faster than it could be read. {log=}")
+
+    def _packed(
+        self,
+        log: str,
+        key: SessionKey | None,
+        files: LogFiles,
+        look: Future[Manifest],
+        watcher: Watcher,
+    ) -> Packed | None:
+        """Return what is packed of a log."""
+        if files.commits:
+            watcher.listed(look)
+        manifest = look.result()
+        if not manifest.number:
+            return None
+        if not files.commits:
+            watcher.listed(look)
+        watcher.packed(manifest)
+        key = key or self._key_of(log, files)
+        packed = self._archive.session(manifest, key) if key else None
+        if packed is not None:
+            watcher.found(packed)
+        return packed
+
+    def _key_of(self, log: str, files: LogFiles) -> SessionKey | None:
+        """Return whose log it is; None when only a digest tells, and nothing is listed."""
+        key = parse_log(log)
+        if key is not None or not files.commits:
+            return key
+        # Of an id that was too long for a name only a digest is left in it.
+        body = self._env.store.get(commit_key(log, files.commits[-1]))
+        row = decode_commit(log, files.commits[-1], body)[0]
+        return SessionKey(row.app_name, row.user_id, row.session_id)
 
     def _attempts(self) -> Iterator[None]:
         yield
@@ -165,10 +210,11 @@ class Loader:
         """
         ending = f"/session={encode_id(session_id)}/"
         look = self._archive.look(app_manifests(app_name))
-        logs = {log for log, _ in list_logs(self._env.store, app_logs(app_name))}
-        packed = self._archive.sessions(look.result())
-        logs.update(each.key.log for each in packed if each.row.session_id == session_id)
-        views = (self._load_log(log)[0] for log in sorted(logs) if log.endswith(ending))
+        listed = (log for log, _ in list_logs(self._env.store, app_logs(app_name)))
+        logs = {log: parse_log(log) for log in listed if log.endswith(ending)}
+        packed = (each.key for each in self._archive.sessions(look.result()))
+        logs.update({key.log: key for key in packed if key.session_id == session_id})
+        views = (self._load_log(log, key)[0] for log, key in sorted(logs.items()))
         return [view.key for view in views if view is not None and view.alive]
 
     def load_all(self, app_name: str, user_id: str | None) -> Iterator[SessionView]:
@@ -181,7 +227,9 @@ class Loader:
             StorageError: the store failed.
         """
         done = _Done()
-        for _ in self._attempts():
+        for attempt, _ in enumerate(self._attempts()):
+            if attempt:
+                self._archive.newest(app_manifests(app_name))
             with suppress(NotFoundError):  # what was packed was packed again, and swept
                 while not done.all:
                     yield from self._load_listed(app_name, user_id, done)
@@ -216,9 +264,9 @@ class Loader:
             if log > last:
                 break
             logs[log] = files
-        listed = sorted(self._fresh(look.result(), logs), key=lambda each: each[0])
+        listed = sorted(self._fresh(logs), key=lambda each: each[0])
         for begin in range(0, len(listed), _LOGS_AT_ONCE):
-            batch = [each for _, each in listed[begin : begin + _LOGS_AT_ONCE]]
+            batch = self._with_packed(look.result(), listed[begin : begin + _LOGS_AT_ONCE])
             packed = {log: it.row if it else None for log, _, it in batch}
             for view in self._load_some(app_name, batch, started):
                 # One that was loaded by itself may have met a newer manifest.
@@ -226,21 +274,33 @@ class Loader:
                 if view.version > (before.version if before else 0):
                     yield view, before
 
-    def _fresh(
-        self, manifest: Manifest, logs: Mapping[str, LogFiles]
-    ) -> Iterator[tuple[Place, _Listed]]:
-        """Yield of `logs` those that have more than what is packed, with their places."""
+    def _fresh(self, logs: Mapping[str, LogFiles]) -> Iterator[tuple[Place, str, LogFiles]]:
+        """Yield the places of logs, but of those that cannot be read."""
         for log, files in logs.items():
-            packed = self._archive.of_log(manifest, log)
-            if not files.commits or (packed and files.commits[-1] <= packed.row.version):
+            if not files.commits:
                 continue
-            key = parse_log(log) or (packed.key if packed else None)
-            if key is None:
+            try:
+                key = self._key_of(log, files)
+            except NotFoundError:  # swept since it was listed: by now it is packed
                 view, _ = self._load_log(log)
-                if view is None:
-                    continue
-                key = view.key
-            yield (key.user_id, key.session_id), (log, files, packed)
+                key = view.key if view else None
+            except (FormatError, UnreadableError) as error:
+                self._report(log, error)
+                continue
+            if key is not None:
+                yield (key.user_id, key.session_id), log, files
+
+    def _with_packed(
+        self, manifest: Manifest, fresh: Sequence[tuple[Place, str, LogFiles]]
+    ) -> list[_Listed]:
+        """Return those that have more than what is packed of them, with that."""
+        packed = self._archive.sessions_at(manifest, [place for place, _, _ in fresh])
+        listed = ((log, files, packed.get(place)) for place, log, files in fresh)
+        return [
+            (log, files, it)
+            for log, files, it in listed
+            if it is None or files.commits[-1] > it.row.version
+        ]
 
     def _is_young(self, started: float, app_name: str) -> bool:
         return self._env.is_young(started) and self._archive.is_recent(app_manifests(app_name))
@@ -262,7 +322,7 @@ class Loader:
                 if isinstance(found, FormatError) and not isinstance(found, DamagedRollupError):
                     raise found
                 if isinstance(found, FormatError) or found is None or plan.gap or not in_time:
-                    found, _ = self._load_log(plan.log)
+                    found, _ = self._load_log(plan.log, plan.packed.key if plan.packed else None)
             except (FormatError, UnreadableError) as error:
                 self._report(plan.log, error)
                 continue

@@ -9,7 +9,7 @@ be one that was swept.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,12 @@ from lakestore.history.drafts import Draft, RowMaker, not_in
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_commit
 from lakestore.history.loading import Loader
-from lakestore.history.shared import Listing, ScopeFold, SharedState
+from lakestore.history.reading import ALL, Folds, Found, Reader, Wanted
+from lakestore.history.shared import SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
 from lakestore.log.commits import Confirmations, Marker, probe, put_commit
-from lakestore.log.keys import Scope, SessionKey, commit_key
+from lakestore.log.keys import SessionKey, commit_key
 from lakestore.log.stamps import Stamper
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
@@ -53,12 +54,6 @@ class Landed:
     """Rows of commits that were there already, in commit order; they come before what was new."""
 
 
-_Look = tuple[float, bytes | None]
-"""When a commit was asked for, and its bytes, None where there is none."""
-_Found = tuple[SessionView, Listing, Sequence[Sequence[EventRow]]]
-"""A session, the listing of its shared state, and commits that were made while it was listed."""
-
-
 class Sessions:
     """All sessions of a lake; safe to use from many threads."""
 
@@ -70,6 +65,7 @@ class Sessions:
         self.archive = Archive(environment)
         self._loader = Loader(environment, self.archive, self._cache)
         self.shared = SharedState(environment, stamper, self.archive)
+        self._reader = Reader(environment, self._loader, self.archive, self.shared, self._cache)
         self.confirmations = Confirmations()
         self._rolling: set[SessionKey] = set()
 
@@ -80,47 +76,32 @@ class Sessions:
             FormatError: one of its objects is damaged.
             StorageError: the store failed.
         """
-        view = self._load(key)
+        view = self._reader.load(key)
         self.shared.complete(view.newest, {})
         return self._keep(view)
 
-    def read(self, key: SessionKey) -> tuple[SessionView, Mapping[Scope, ScopeFold]] | None:
+    def read(self, key: SessionKey) -> tuple[SessionView, Folds] | None:
         """Return a session and the shared state of its user and app, None when there is none.
 
-        Warm: 1 GET and 2 LIST, side by side. Entries that are listed after the log was hold what it
-        shows of acknowledged commits; what the log shows besides is laid over them.
+        Warm: 1 GET and 2 LIST, side by side.
 
         Raises:
             FormatError: one of its objects is damaged.
             StorageError: the store failed.
         """
-        scopes = (Scope(key.app_name, key.user_id), Scope(key.app_name, None))
-        found = self._read_warm(key, scopes) or self._read_cold(key, scopes)
-        view, listing, followed = found
-        if not view.alive:
-            return None
-        folds = self.shared.fold(listing)
-        for rows in followed[:-1]:
-            folds = self.shared.overlay(rows, folds)
-        folds = self.shared.complete(view.newest, folds)
-        self._keep(view)
-        return view, folds
+        found = self._reader.read(key, Wanted(last=0))
+        return None if found is None else (found.view, found.folds)
 
-    def _read_warm(self, key: SessionKey, scopes: Sequence[Scope]) -> _Found | None:
-        """Return what the cached view and the commits after it say, None if that is not enough."""
-        cached = self._young(key)
-        if cached is None:
-            return None
-        store = self._env.store
-        look = self._env.pool.start(lambda: self._look(cached), near=store.near)
-        listing = self.shared.listing(scopes)
-        advanced = self._advance(cached, look.result())
-        return None if advanced is None else (advanced[0], listing, advanced[1])
+    def read_events(self, key: SessionKey, wanted: Wanted) -> Found | None:
+        """Return a session, its shared state and its events, None when there is none.
 
-    def _read_cold(self, key: SessionKey, scopes: Sequence[Scope]) -> _Found:
-        listings: list[Listing] = []
-        view = self._load(key, lambda: listings.append(self.shared.listing(scopes)))
-        return view, listings[-1] if listings else self.shared.listing(()), []
+        Cold, of a session that is packed: 4 LIST and some GET, in 4 round trips.
+
+        Raises:
+            FormatError: one of its objects is damaged.
+            StorageError: the store failed.
+        """
+        return self._reader.read(key, wanted)
 
     def read_all(self, app_name: str, user_id: str | None) -> Iterator[SessionView]:
         """Yield the living sessions of a user, or of all users of an app, by one listing.
@@ -169,34 +150,20 @@ class Sessions:
         return self._loader.load_fresh(app_name, first, last)
 
     def events(
-        self, views: Sequence[SessionView], last: int | None = None, after: float | None = None
-    ) -> list[list[EventRow]]:
+        self, views: Sequence[SessionView], wanted: Wanted = ALL
+    ) -> Sequence[list[EventRow] | LakeError]:
         """Return the event rows of each of `views`, all of one app, in commit order.
+
+        Of a session that cannot be read it returns why.
 
         Args:
             views: Sessions as they were read a moment ago.
-            last: Only as many, the last ones.
-            after: Events before this time may be left out, in seconds since 1970 UTC.
+            wanted: Which events.
 
         Raises:
-            FormatError: an object is damaged.
             StorageError: the store failed.
         """
-        fresh = [view.events(last) for view in views]
-        deep = [
-            (number, view.packed)
-            for number, (view, rows) in enumerate(zip(views, fresh, strict=True))
-            if view.packed is not None and (last is None or len(rows) < last)
-        ]
-        try:
-            found = self.archive.rows_of([packed for _, packed in deep], last, after)
-        except NotFoundError:  # what was packed was packed again, and swept
-            for view in views:
-                self._cache.drop(view.key.log)
-            return self.events([self._load(view.key) for view in views], last, after)
-        for (number, _), rows in zip(deep, found, strict=True):
-            fresh[number] = [*(row for row in rows if row.kind == "event"), *fresh[number]]
-        return [rows if last is None else rows[max(0, len(rows) - last) :] for rows in fresh]
+        return self._reader.events(views, wanted)
 
     def create(self, key: SessionKey, delta: dict[str, Any], *, generated: bool) -> SessionView:
         """Begin a session with the initial state `delta` (JSON types, prefixes kept).
@@ -227,7 +194,7 @@ class Sessions:
             StorageError: it was not deleted, or (`UnknownOutcomeError`) it may have been.
         """
         for _ in range(_ATTEMPTS):
-            view = self._refresh(key)
+            view = self._reader.refresh(key)
             self.shared.complete(view.newest, {})
             if not view.alive:
                 return
@@ -289,57 +256,6 @@ class Sessions:
             if there is None:
                 self._extend(key, marker, rows, started)
                 return Landed(Marker(rows[0].version, rows[0].token, started), tuple(found))
-
-    def _load(self, key: SessionKey, listed: Callable[[], object] = lambda: None) -> SessionView:
-        view = self._loader.load(key, listed)
-        self.shared.note_read(key, view.stamps())
-        return view
-
-    def _refresh(self, key: SessionKey) -> SessionView:
-        """Return the session as it is now, from the cached view if there is one."""
-        cached = self._young(key)
-        advanced = cached and self._advance(cached, self._look(cached))
-        return advanced[0] if advanced else self._load(key)
-
-    def _young(self, key: SessionKey) -> SessionView | None:
-        view = self._cache.get(key.log)
-        young = view is not None and self._env.is_young(view.seen)
-        self._env.metrics.add("cache_hits" if young else "cache_misses")
-        return view if young else None
-
-    def _look(self, view: SessionView) -> _Look:
-        """Ask for the commit after `view`."""
-        started = self._env.clock.elapsed()
-        return started, probe(self._env.store, view.key.log, view.version + 1)
-
-    def _advance(
-        self, view: SessionView, look: _Look
-    ) -> tuple[SessionView, list[list[EventRow]]] | None:
-        """Return the view as it is now and the commits that it has more, by what `look` found.
-
-        None if it must be loaded, since it grew old meanwhile or a sweep came between.
-        """
-        followed: list[list[EventRow]] = []
-        started, body = look
-        while body is not None:
-            bodies = [body]
-            if followed:  # more than one behind: all the rest at once
-                started = self._env.clock.elapsed()
-                rest = self._loader.bodies_above(view.key.log, view.version + 1)
-                if rest is None:
-                    return None
-                bodies += rest
-            for each in bodies:
-                rows = decode_commit(view.key.log, view.version + 1, each)
-                self.shared.note_read(view.key, [row.stamp for row in rows if row.stamp])
-                view = view.follow(rows)
-                followed.append(rows)
-            if len(followed) > 1:
-                break
-            started, body = self._look(view)
-        # Nothing more being there proves something only while the view is young: later it may be
-        # swept.
-        return (view.confirmed(started), followed) if self._env.is_young(view.seen) else None
 
     def _delivered_last(
         self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]
@@ -451,7 +367,7 @@ class Sessions:
         A failure is logged: the next writer does it again.
         """
         try:
-            view = self._refresh(key)
+            view = self._reader.refresh(key)
             grown = view.alive and view.version > view.rolled_version
             if grown and (force or rollup_is_due(view)):
                 self.shared.complete(view.newest, {})

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.archive import Archive
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
+from lakestore.history.scopes import Listing, ScopeFold
 from lakestore.log.entries import Entry, list_entries, parse_entry, put_entry
 from lakestore.log.keys import (
     Scope,
@@ -38,74 +39,10 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _FOLD_ABOVE = 64
-_ROW_OVERHEAD = 400
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeFold:
-    """The state of one scope as a listing of its entries folds to. Never changes."""
-
-    scope: Scope
-    rows: Mapping[str, StateRow] = field(default_factory=dict)
-    """The latest row of each key."""
-    read: frozenset[str] = frozenset()
-    """The keys of the entries that were read."""
-    seen: float = 0.0
-    """`Clock.elapsed` when the listing began."""
-    packed: tuple[int, str] = (0, "")
-    """Number and token of the manifest whose runs were read."""
-    packed_seen: float | None = None
-    """`Clock.elapsed` when that was the newest one."""
-
-    @property
-    def nbytes(self) -> int:
-        """About how many bytes of memory it holds."""
-        rows = self.rows.values()
-        values = sum(len(row.key) + len(row.value or "") + _ROW_OVERHEAD for row in rows)
-        return values + sum(len(key) + 200 for key in self.read)
-
-    def values(self) -> dict[str, Any]:
-        """Return the state, keys without prefix; fresh objects at each call."""
-        rows = self.rows.items()
-        return {key: from_json(row.value) for key, row in rows if row.value is not None}
-
-    def with_entry(self, key: str, rows: Sequence[StateRow]) -> ScopeFold:
-        """Return the fold that has read one more entry."""
-        return replace(self, rows=latest([*self.rows.values(), *rows]), read=self.read | {key})
-
-    def lacks(self, key: str, rows: Iterable[StateRow]) -> bool:
-        """Tell whether entry `key`, which would hold `rows`, is neither read nor overtaken."""
-        if key in self.read:
-            return False
-        return any(row.key not in self.rows or self.rows[row.key].stamp < row.stamp for row in rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Entries of some scopes that are being listed."""
-
-    scopes: Sequence[Scope]
-    prefixes: Sequence[str]
-    """What is listed: all entries of `scopes`, and perhaps others."""
-    started: float
-    """`Clock.elapsed` when the first began."""
-    answers: Sequence[Future[list[tuple[str, Entry]]]]
-    """For each prefix (prefix of the scope, entry)."""
-    manifest: Future[Manifest] | None
-    """The newest manifest of the app; None while what was packed is known well enough."""
-
-    def entries(self) -> dict[str, list[Entry]]:
-        """Return the entries of each scope, by its prefix, when all are listed.
-
-        Raises:
-            StorageError: the store failed.
-        """
-        listed: dict[str, list[Entry]] = {scope.entries: [] for scope in self.scopes}
-        for answer in self.answers:
-            for folder, entry in answer.result():
-                if folder in listed:
-                    listed[folder].append(entry)
-        return listed
+def _place(manifest: Manifest) -> tuple[int, str]:
+    return manifest.number, manifest.token
 
 
 class SharedState:
@@ -139,18 +76,42 @@ class SharedState:
         young = {scope: fold for scope, fold in known.items() if fold and fold.seen >= oldest}
         return {**young, **self.read([scope for scope in scopes if scope not in young])}
 
-    def listing(self, scopes: Sequence[Scope]) -> Listing:
-        """Begin to list the entries of `scopes`, always whole: late ones may sort anywhere."""
-        return self._list(scopes, [scope.entries for scope in scopes])
+    def listing(self, scopes: Sequence[Scope], look: Future[Manifest] | None = None) -> Listing:
+        """Begin to list the entries of `scopes`, always whole: late ones may sort anywhere.
 
-    def _list(self, scopes: Sequence[Scope], prefixes: Sequence[str]) -> Listing:
+        Args:
+            scopes: Of one app.
+            look: Has the newest manifest of the app, if it was asked for just now.
+        """
+        return self._list(scopes, [scope.entries for scope in scopes], look)
+
+    def ask_packed(self, listing: Listing) -> Listing:
+        """Begin to read what jobs have packed of the scopes; waits for the manifest alone."""
+        if listing.manifest is None:
+            return listing
+        manifest = listing.manifest.result()
+        behind = [
+            scope
+            for scope in listing.scopes
+            if (self._cache.get(scope) or ScopeFold(scope)).packed != _place(manifest)
+        ]
+        if not behind or not manifest.number:
+            return listing
+        return replace(listing, packed=self._archive.ask_state(manifest, behind))
+
+    def _list(
+        self,
+        scopes: Sequence[Scope],
+        prefixes: Sequence[str],
+        look: Future[Manifest] | None = None,
+    ) -> Listing:
         started = self._env.clock.elapsed()
         near = self._env.store.near
         answers = [self._env.pool.start(partial(self._list_one, p), near=near) for p in prefixes]
         known = [self._cache.get(scope) for scope in scopes]
         if all(fold is not None and self._env.is_young(fold.packed_seen) for fold in known):
             return Listing(scopes, prefixes, started, answers, None)
-        manifest = self._archive.recent(app_manifests(scopes[0].app_name))
+        manifest = look or self._archive.recent(app_manifests(scopes[0].app_name))
         return Listing(scopes, prefixes, started, answers, manifest)
 
     def _list_one(self, prefix: str) -> list[tuple[str, Entry]]:
@@ -258,15 +219,22 @@ class SharedState:
         if listing.manifest is None:
             return known
         manifest = listing.manifest.result()
-        place = (manifest.number, manifest.token)
-        behind = [scope for scope, fold in known.items() if fold.packed != place]
-        packed = self._archive.state(manifest, behind) if manifest.number else {}
+        # When that was the newest one, which may be a while before it was listed with.
+        seen = self._archive.seen(app_manifests(listing.scopes[0].app_name))
+        packed = listing.packed() if listing.packed else {}
+        behind = [
+            scope
+            for scope, fold in known.items()
+            if fold.packed != _place(manifest) and scope not in packed
+        ]
+        if behind and manifest.number:
+            packed = {**packed, **self._archive.state(manifest, behind)}
         return {
             scope: replace(
                 fold,
                 rows=latest([*fold.rows.values(), *packed.get(scope, ())]),
-                packed=place,
-                packed_seen=listing.started,
+                packed=_place(manifest),
+                packed_seen=min(seen, listing.started),
             )
             for scope, fold in known.items()
         }

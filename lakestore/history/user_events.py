@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
 from lakestore.checks import check_texts, check_time
+from lakestore.errors import LakeError
+from lakestore.history.reading import Wanted
 from lakestore.history.sessions import Sessions
 from lakestore.log.keys import SessionKey, check_id
 from lakestore.tables.events import EventRow, event_time
+
+logger = logging.getLogger(__name__)
 
 _SESSIONS_AT_ONCE = 1_024
 
@@ -51,8 +56,14 @@ def event_rows(
     )
     found: dict[str, list[EventRow]] = {}
     while some := list(islice(views, _SESSIONS_AT_ONCE)):
-        rows_of = sessions.events(some, after=after)
-        found.update({view.key.session_id: rows for view, rows in zip(some, rows_of, strict=True)})
+        rows_of = sessions.events(some, Wanted(after=after))
+        for view, rows in zip(some, rows_of, strict=True):
+            if isinstance(rows, LakeError):
+                if wanted is not None:
+                    raise rows
+                logger.error("a session cannot be read and was passed over: %s", rows)
+            else:
+                found[view.key.session_id] = rows
     for session_id in (wanted or set()).difference(found):
         # Listings pass over what is damaged; of a session that was asked for that must be told.
         sessions.load(SessionKey(app_name, user_id, check_id("session_id", session_id)))

@@ -8,7 +8,7 @@ number keeps all that the winner has not touched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from heapq import merge
@@ -18,17 +18,18 @@ from typing import TypeVar
 from lakestore.errors import ConflictError
 from lakestore.history.archive import EVENTS, STATE, Archive, Kind, Place
 from lakestore.history.environment import Environment
-from lakestore.log.keys import Scope, SessionKey, app_manifests, pack_key, run_key
+from lakestore.log.keys import app_manifests, pack_key, run_key
 from lakestore.log.manifests import Group, Manifest, StoredFile, TableFiles, publish
-from lakestore.tables.parquet import GroupWriter, footer_size
+from lakestore.tables.footers import footer_size
+from lakestore.tables.parquet import GroupWriter
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 
 R = TypeVar("R")
 
 RUN_GROUP_ROWS = 1_024
-_WHOLE_BELOW = 256 * 1024
-_MOST_RUNS = 3
+WHOLE_BELOW = 256 * 1024
+_MOST_RUNS = 2
 _ATTEMPTS = 8
 
 
@@ -58,10 +59,28 @@ class Changes:
 class Publisher:
     """Publishes what one job makes of one app."""
 
-    def __init__(self, environment: Environment, archive: Archive, app_name: str) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        archive: Archive,
+        app_name: str,
+        whole_below: int = WHOLE_BELOW,
+        group_rows: int = RUN_GROUP_ROWS,
+    ) -> None:
+        """Publish what one job makes of `app_name`.
+
+        Args:
+            environment: Of the lake.
+            archive: The lake's.
+            app_name: The app.
+            whole_below: Runs of fewer bytes are read whole.
+            group_rows: How many rows a row group of a run has.
+        """
         self._env = environment
         self._archive = archive
         self._app = app_name
+        self._whole_below = whole_below
+        self._group_rows = group_rows
 
     def publish(self, changes: Changes) -> Manifest | None:
         """Make `changes` part of the newest manifest and create the next one.
@@ -103,10 +122,12 @@ class Publisher:
             raise ConflictError(f"a sweep has named a pack of this job for deletion. key={lost!r}")
 
     def _following(self, newest: Manifest, changes: Changes) -> Manifest | None:
+        packed = self._archive.sessions_at(newest, changes.sessions)
+        rows = {place: each.row for place, each in packed.items()}
         kept = {
             place: change
             for place, change in changes.sessions.items()
-            if self._packed(newest, change.after) == change.before
+            if rows.get(place) == change.before
         }
         sessions = {place: change.after for place, change in kept.items()}
         state = self._new_state(newest, changes.state)
@@ -127,11 +148,6 @@ class Publisher:
         ]
         return newest.following(self._env.new_token(), now, tables).dooming(doomed)
 
-    def _packed(self, newest: Manifest, row: SessionRow) -> SessionRow | None:
-        key = SessionKey(row.app_name, row.user_id, row.session_id)
-        packed = self._archive.session(newest, key) if newest.number else None
-        return packed.row if packed else None
-
     def _new_state(self, newest: Manifest, rows: Iterable[StateRow]) -> dict[Place, StateRow]:
         """Return those of `rows` that are later than what is packed of their keys, one a key."""
         found: dict[Place, StateRow] = {}
@@ -139,12 +155,9 @@ class Publisher:
             place = STATE.place(row)
             if place not in found or found[place].precedes(row):
                 found[place] = row
-        scopes = list({Scope(self._app, row.user_id) for row in found.values()})
-        for packed in self._archive.state(newest, scopes).values() if newest.number else ():
-            for row in packed:
-                place = STATE.place(row)
-                if place in found and not row.precedes(found[place]):
-                    del found[place]
+        for place, packed in self._archive.state_at(newest, found).items():
+            if not packed.precedes(found[place]):
+                del found[place]
         return found
 
     def _runs(
@@ -154,14 +167,14 @@ class Publisher:
         files = newest.table(kind.name).runs
         if not rows:
             return files, ()
-        absorbed = _absorbed(files, len(rows))
+        absorbed, spent = absorbed_by(files, len(rows))
         older = self._archive.rows_in(kind, self._app, absorbed)
-        stored = self._put(kind, _newest(kind, rows, older))
+        stored = self._put(kind, _newest(kind, rows, older), spent)
         return (stored, *files[len(absorbed) :]), absorbed
 
-    def _put(self, kind: Kind[R], rows: Iterator[R]) -> StoredFile:
+    def _put(self, kind: Kind[R], rows: Iterator[R], spent: int) -> StoredFile:
         writer, firsts, count = GroupWriter(kind.schema), [], 0
-        while group := list(islice(rows, RUN_GROUP_ROWS)):
+        while group := list(islice(rows, self._group_rows)):
             writer.write(kind.to_table(group))
             user, name = kind.place(group[0])
             firsts.append((user or None, name))
@@ -177,7 +190,8 @@ class Publisher:
             footer_size(body),
             count,
             sha256(body).hexdigest(),
-            groups=groups if len(body) >= _WHOLE_BELOW else (),
+            groups=groups if len(body) >= self._whole_below else (),
+            spent=spent,
         )
 
 
@@ -192,19 +206,24 @@ def _newest(kind: Kind[R], rows: Sequence[R], older: Iterable[R]) -> Iterator[R]
         yield next(same)[2]
 
 
-def _absorbed(files: Sequence[StoredFile], rows: int) -> Sequence[StoredFile]:
+def absorbed_by(files: Sequence[StoredFile], rows: int) -> tuple[Sequence[StoredFile], int]:
     """Return which runs, from the newest on, a new one of `rows` rows is merged with.
 
-    All that are not more than twice as large as what is merged already, so that a row is written
-    again as often as the lake doubles; and more of them where too many would be left.
+    There are two at most, since each is a request of every look-up. The small one is written again
+    each time, until as many rows were written for it as the large one has: then they become one.
+    So what is written for a lake of n rows, b at a time, is about n times the root of 2 n / b.
+
+    Returns:
+        The runs, and what is spent on the new one then.
     """
-    count = 0
+    merged, spent, count = rows, rows, 0
     for file in files:
-        if file.rows > 2 * rows and len(files) - count < _MOST_RUNS:
+        if len(files) - count < _MOST_RUNS and spent < file.rows:
             break
-        rows += file.rows
+        merged += file.rows
+        spent = merged + file.spent
         count += 1
-    return files[:count]
+    return files[:count], 0 if count == len(files) else spent
 
 
 def _packs(
@@ -220,8 +239,3 @@ def _packs(
             live[segment.pack] += segment.rows
     counted = [replace(pack, dead=pack.rows - live[pack.id]) for pack in (*packs, *new)]
     return tuple(it for it in counted if live[it.id]), [it for it in counted if not live[it.id]]
-
-
-def live_rows(packs: Mapping[str, StoredFile]) -> int:
-    """Return how many rows of some packs count."""
-    return sum(pack.rows - pack.dead for pack in packs.values())

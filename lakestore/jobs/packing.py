@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 
-import pyarrow.compute as pc
-
 from lakestore.history.archive import EVENTS
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
@@ -61,13 +59,10 @@ class Packer:
         task = self._task
         for view, before in self._sessions.fresh(task.app_name, task.first, task.last):
             rows = view.rows()
-            self._changes.state += _shared(rows)
+            self._changes.state += shared_of(rows)
             part = None
             if rows:
-                table = events.to_table(rows)
-                newest = pc.max(table["event_time"]).cast("int64").as_py()
-                # A microsecond more than what was rounded to one.
-                part = self._builder.add(table, None if newest is None else (newest + 1) / 1e6)
+                part = self._builder.add(events.to_table(rows))
             self._waiting.append((view, before, part))
             if self._builder.nbytes >= task.pack_bytes:
                 self._store()
@@ -89,11 +84,11 @@ class Packer:
             StoredFile(name, len(pack.body), pack.footer, pack.rows, digest, dead=pack.rows)
         )
         for view, before, part in waiting:
-            segments = (pack.segment(name, part),) if part else ()
+            segments = pack.segments(name, part) if part else ()
             self._changes.add(Change(before, row_of(view, before, segments)))
 
 
-def _shared(rows: list[EventRow]) -> Iterator[StateRow]:
+def shared_of(rows: list[EventRow]) -> Iterator[StateRow]:
     """Yield what the commits of `rows` set in shared state: their entries may be missing."""
     for _, commit in groupby(rows, key=lambda row: row.version):
         for found in shared_rows(list(commit)).values():

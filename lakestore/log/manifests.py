@@ -57,6 +57,9 @@ class StoredFile:
     """Of a pack: rows that no run refers to any more."""
     groups: tuple[Group, ...] = ()
     """Of a run: its row groups, ascending; none when it is to be read whole."""
+    spent: int = 0
+    """Of a run: how many rows were written for it and those it replaced, since the next older one
+    was; tells when to merge with that."""
 
 
 @dataclass(frozen=True, slots=True)

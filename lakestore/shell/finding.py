@@ -6,6 +6,7 @@ import json
 import shlex
 
 from lakestore.errors import InputError, NotFoundError
+from lakestore.history.reading import ALL
 from lakestore.lake import Lake
 from lakestore.log.keys import Scope, SessionKey
 from lakestore.shell.conversation import Conversation
@@ -54,20 +55,19 @@ def read_conversation(lake: Lake, key: SessionKey) -> Conversation:
         FormatError: one of its objects is damaged.
         StorageError: the store failed.
     """
-    read = lake.sessions.read(key)
-    if read is None:
+    found = lake.sessions.read_events(key, ALL)
+    if found is None:
         raise NotFoundError(
             f"no such session. session_id={key.session_id!r} app_name={key.app_name!r}"
             f" user_id={key.user_id!r}"
         )
-    view, folds = read
-    state = dict(view.state)
+    state = dict(found.view.state)
     for scope, prefix in (
         (Scope(key.app_name, None), APP_PREFIX),
         (Scope(key.app_name, key.user_id), USER_PREFIX),
     ):
-        if scope in folds:
-            state |= {prefix + name: value for name, value in folds[scope].values().items()}
-    (rows,) = lake.sessions.events([view])
-    events = [json.loads(row.event_json or "{}") for row in rows]
+        if scope in found.folds:
+            shared = found.folds[scope].values()
+            state |= {prefix + name: value for name, value in shared.items()}
+    events = [json.loads(row.event_json or "{}") for row in found.rows]
     return Conversation(key.app_name, key.user_id, key.session_id, events, state)

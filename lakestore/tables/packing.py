@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestore.tables import events
-from lakestore.tables.parquet import GroupPlace, GroupWriter, footer_size
+from lakestore.tables.footers import footer_size
+from lakestore.tables.parquet import GroupPlace, GroupWriter
 from lakestore.tables.runs import Segment
 
 GROUP_ROWS = 4_096
@@ -20,15 +21,21 @@ _GROUP_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Consecutive rows of one session, as they were added."""
+class Piece:
+    """Consecutive rows of one session in one row group."""
 
-    first_row: int
-    """How many rows of the pack come before."""
+    group: int
+    """The row group, from 0."""
+    skip: int
+    """Rows of the group that come before."""
     rows: int
     first_version: int
     last_version: int
     last_time: float | None
+
+
+Part = tuple[Piece, ...]
+"""Consecutive rows of one session, as they were added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +48,34 @@ class Pack:
     rows: int
     groups: tuple[GroupPlace, ...]
 
-    def segment(self, pack_id: str, part: Part) -> Segment:
-        """Return where a part is in the pack, which is stored as `pack_id`."""
-        before, first = 0, 0
-        while before + self.groups[first].rows <= part.first_row:
-            before += self.groups[first].rows
-            first += 1
-        count, end = 1, before + self.groups[first].rows
-        while end < part.first_row + part.rows:
-            end += self.groups[first + count].rows
-            count += 1
-        begin, last = self.groups[first], self.groups[first + count - 1]
-        return Segment(
-            pack=pack_id,
-            group=first,
-            groups=count,
-            start=begin.start,
-            length=last.start + last.length - begin.start,
-            skip=part.first_row - before,
-            rows=part.rows,
-            first_version=part.first_version,
-            last_version=part.last_version,
-            last_time=part.last_time,
+    def segments(self, pack_id: str, part: Part) -> tuple[Segment, ...]:
+        """Return where a part is in the pack, which is stored as `pack_id`; one a row group.
+
+        So the last events of a long session are a small range.
+        """
+        return tuple(
+            Segment(
+                pack=pack_id,
+                group=piece.group,
+                groups=1,
+                start=self.groups[piece.group].start,
+                length=self.groups[piece.group].length,
+                skip=piece.skip,
+                rows=piece.rows,
+                first_version=piece.first_version,
+                last_version=piece.last_version,
+                last_time=piece.last_time,
+            )
+            for piece in part
         )
 
 
 class PackBuilder:
     """Collects rows of sessions, in the order of the pack, into row groups."""
 
-    def __init__(self) -> None:
+    def __init__(self, group_rows: int = GROUP_ROWS) -> None:
+        """Begin a pack with row groups of at most `group_rows` rows."""
+        self._group_rows = group_rows
         self._writer = GroupWriter(events.SCHEMA)
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
@@ -82,24 +88,33 @@ class PackBuilder:
         """About how many bytes the pack has so far."""
         return self._writer.nbytes + self._pending_bytes // 8
 
-    def add(self, table: pa.Table, last_time: float | None) -> Part:
+    def add(self, table: pa.Table) -> Part:
         """Add rows of one session in `events.SCHEMA`; at least one, in commit order."""
-        versions = pc.min_max(table["version"]).as_py()
-        part = Part(self.rows, table.num_rows, versions["min"], versions["max"], last_time)
         self.rows += table.num_rows
+        pieces = []
         while table.num_rows:
             fitting = max(1, table.num_rows * _GROUP_BYTES // max(1, table.nbytes))
-            taken = min(fitting, GROUP_ROWS - self._pending_rows)
-            self._hold(table.slice(0, taken))
+            taken = min(fitting, self._group_rows - self._pending_rows)
+            pieces.append(self._hold(table.slice(0, taken)))
             table = table.slice(taken)
-        return part
+        return tuple(pieces)
 
-    def _hold(self, table: pa.Table) -> None:
+    def _hold(self, table: pa.Table) -> Piece:
+        versions = pc.min_max(table["version"]).as_py()
+        piece = Piece(
+            len(self._writer.groups),
+            self._pending_rows,
+            table.num_rows,
+            versions["min"],
+            versions["max"],
+            latest_time(table),
+        )
         self._pending.append(table)
         self._pending_rows += table.num_rows
         self._pending_bytes += table.nbytes
-        if self._pending_rows >= GROUP_ROWS or self._pending_bytes >= _GROUP_BYTES:
+        if self._pending_rows >= self._group_rows or self._pending_bytes >= _GROUP_BYTES:
             self._flush()
+        return piece
 
     def _flush(self) -> None:
         if self._pending:
@@ -111,3 +126,10 @@ class PackBuilder:
         self._flush()
         body = self._writer.close()
         return Pack(body, footer_size(body), self.rows, tuple(self._writer.groups))
+
+
+def latest_time(table: pa.Table) -> float | None:
+    """Return a time that no event in `table` is after, in seconds since 1970 UTC."""
+    newest = pc.max(table["event_time"]).cast("int64").as_py()
+    # A microsecond more than what was rounded to one.
+    return None if newest is None else (newest + 1) / 1e6

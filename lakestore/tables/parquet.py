@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from typing_extensions import override
 
 from lakestore.errors import FormatError
+from lakestore.tables.footers import MAGIC, TAIL, footer_size, joined_footer
 
 
 def write_small(table: pa.Table, *, compress: bool = False) -> bytes:
@@ -38,18 +36,23 @@ def write_large(table: pa.Table, group_rows: int) -> bytes:
 
     All row groups have `group_rows` rows, but for the first, which has what is left over.
     """
-    writer = GroupWriter(table.schema)
-    first = table.num_rows % group_rows
-    if first:
-        writer.write(table.slice(0, first))
-    for start in range(first, table.num_rows, group_rows):
-        writer.write(table.slice(start, group_rows))
-    return writer.close()
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, **_LARGE) as writer:
+        first = table.num_rows % group_rows
+        if first:
+            writer.write_table(table.slice(0, first))
+        for start in range(first, table.num_rows, group_rows):
+            writer.write_table(table.slice(start, group_rows), row_group_size=group_rows)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+_LARGE = {"compression": "zstd", "write_page_checksum": True, "store_schema": False}
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """Where one row group is in a file."""
+    """Where one row group is in a file, with the footer of its own that follows it."""
 
     start: int
     """Bytes before it."""
@@ -59,104 +62,35 @@ class GroupPlace:
 
 
 class GroupWriter:
-    """Writes large Parquet in memory, one row group a call: zstd, dictionaries, statistics."""
+    """Writes large Parquet in memory, one row group a call: zstd, dictionaries, statistics.
+
+    Each row group is a whole Parquet file within the file, so that one range of it can be read
+    without the footer of all, which grows with the number of groups and columns.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._sink = pa.BufferOutputStream()
-        self._writer = pq.ParquetWriter(
-            self._sink, schema, compression="zstd", write_page_checksum=True, store_schema=False
-        )
+        self._schema = schema
+        self._parts: list[bytes] = []
+        self._footers: list[tuple[int, bytes]] = []
+        self.nbytes = 0
+        """Bytes so far."""
         self.groups: list[GroupPlace] = []
         """The row groups that were written."""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes so far."""
-        return int(self._sink.tell())
-
     def write(self, table: pa.Table) -> None:
         """Write a row group."""
-        start = self.nbytes
-        self._writer.write_table(table, row_group_size=table.num_rows)
-        self.groups.append(GroupPlace(start, self.nbytes - start, table.num_rows))
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(sink, self._schema, **_LARGE) as writer:
+            writer.write_table(table, row_group_size=table.num_rows)
+        body = sink.getvalue().to_pybytes()
+        self._footers.append((self.nbytes, body[-footer_size(body) :]))
+        self.groups.append(GroupPlace(self.nbytes, len(body), table.num_rows))
+        self._parts.append(body)
+        self.nbytes += len(body)
 
     def close(self) -> bytes:
-        """Write the footer and return the file."""
-        self._writer.close()
-        body: bytes = self._sink.getvalue().to_pybytes()
-        return body
-
-
-_TAIL = 8  # the length of the footer, then the magic bytes
-
-
-def footer_size(body: bytes) -> int:
-    """Return how many bytes at the end of a Parquet file are its footer, magic bytes included."""
-    return int.from_bytes(body[-_TAIL:-4], "little") + _TAIL
-
-
-@dataclass(frozen=True, slots=True)
-class Footer:
-    """What a file says of itself, without which no part of it can be read."""
-
-    metadata: pq.FileMetaData
-
-    @property
-    def nbytes(self) -> int:
-        """About how many bytes of memory it holds."""
-        return 4 * int(self.metadata.serialized_size)
-
-
-def read_footer(footer: bytes) -> Footer:
-    """Return what the `footer` of a file says, see `footer_size`.
-
-    Raises:
-        FormatError: it is damaged.
-    """
-    try:
-        return Footer(pq.read_metadata(pa.BufferReader(b"PAR1" + footer)))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise FormatError(f"not the footer of a Parquet file. reason={error}") from error
-
-
-class Pieces(io.RawIOBase):
-    """A file of which the footer is known and some ranges are in memory."""
-
-    def __init__(self, size: int, footer: Footer, pieces: Mapping[int, bytes]) -> None:
-        """Take the `size` of the file, its footer, and what is in memory of it, by offset."""
-        self.footer = footer
-        self._size = size
-        self._pieces = sorted(pieces.items())
-        self._position = 0
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def seekable(self) -> bool:
-        return True
-
-    @override
-    def tell(self) -> int:
-        return self._position
-
-    @override
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = base + offset
-        return self._position
-
-    @override
-    def read(self, size: int | None = -1) -> bytes:
-        wanted = self._size - self._position if size is None or size < 0 else size
-        number = bisect_right(self._pieces, self._position, key=lambda piece: piece[0]) - 1
-        start, body = self._pieces[number] if number >= 0 else (0, b"")
-        found = body[self._position - start :][:wanted]
-        if len(found) < wanted:
-            raise OSError("a part of a file is asked for that was not read")
-        self._position += len(found)
-        return found
+        """Return the file, with a footer for all of it; at least one group was written."""
+        return b"".join([*self._parts, joined_footer(self._footers)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +106,7 @@ class TypedFile:
         return int(self.file.num_row_groups)
 
 
-def open_parquet(body: bytes | Pieces, schema: pa.Schema, refused: Sequence[str] = ()) -> TypedFile:
+def open_parquet(body: bytes, schema: pa.Schema, refused: Sequence[str] = ()) -> TypedFile:
     """Return the file that `body` holds, of which the columns of `schema` are to be read.
 
     Raises:
@@ -180,9 +114,7 @@ def open_parquet(body: bytes | Pieces, schema: pa.Schema, refused: Sequence[str]
             `refused` is there.
     """
     try:
-        known = body.footer.metadata if isinstance(body, Pieces) else None
-        source = pa.PythonFile(body, "r") if isinstance(body, Pieces) else pa.BufferReader(body)
-        file = pq.ParquetFile(source, metadata=known, page_checksum_verification=True)
+        file = pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True)
         found = file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(f"not a Parquet file. reason={error}") from error
@@ -194,6 +126,42 @@ def open_parquet(body: bytes | Pieces, schema: pa.Schema, refused: Sequence[str]
         if name in types:
             raise FormatError(f"written by a newer version of lakestore. column={name!r}")
     return TypedFile(file, schema)
+
+
+def split_groups(body: bytes) -> list[bytes]:
+    """Return the row groups of a range of a `GroupWriter`'s file, each a whole file, in order.
+
+    Raises:
+        FormatError: the range is not made of whole row groups.
+    """
+    found: list[bytes] = []
+    end = len(body)
+    while end:
+        start = _start_of_last(body, end)
+        if start < 0 or body[start : start + len(MAGIC)] != MAGIC:
+            raise FormatError("a range of a Parquet file is not made of whole row groups")
+        found.append(body[start:end])
+        end = start
+    return found[::-1]
+
+
+def _start_of_last(body: bytes, end: int) -> int:
+    """Return where the file begins that ends at `end`, below 0 when none does."""
+    size = footer_size(body[max(0, end - TAIL) : end])
+    if size > end:
+        return -1
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(MAGIC + body[end - size : end]))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FormatError(f"a row group without a footer. reason={error}") from error
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    last = max((_start_of(each) + each.total_compressed_size for each in columns), default=0)
+    return end - size - int(last)
+
+
+def _start_of(column: pq.ColumnChunkMetaData) -> int:
+    return int(column.dictionary_page_offset or column.data_page_offset)
 
 
 def read_groups(typed: TypedFile, groups: Sequence[int] | None = None) -> pa.Table:

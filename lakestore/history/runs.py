@@ -1,0 +1,205 @@
+"""Runs of one table as manifests name them: which rows are where, and reading them in order.
+
+Owns that a newer run replaces what an older one says, and which ranges are read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from lakestore.history.environment import Environment
+from lakestore.history.ranges import Answer, Range, ask, joined, tables_of, whole
+from lakestore.log.keys import run_key
+from lakestore.log.manifests import Group, StoredFile
+from lakestore.tables import runs, state
+from lakestore.tables.runs import SessionRow
+from lakestore.tables.state import StateRow
+
+R = TypeVar("R")
+
+Place = tuple[str, str]
+"""Where a row is in the order of a run: user ("" for none) and session, or key."""
+
+FIRST: Place = ("", "")
+_LAST = "\U0010ffff" * 8
+LAST: Place = (_LAST, _LAST)
+"""After every row of a run."""
+
+_READS_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[R]):
+    """A table whose runs are sorted by user and one more text."""
+
+    name: str
+    schema: pa.Schema
+    to_table: Callable[[Sequence[R]], pa.Table]
+    from_table: Callable[[pa.Table], list[R]]
+    place: Callable[[R], Place]
+    columns: tuple[str, str]
+    """The two columns that a place is made of."""
+
+    def places(self, table: pa.Table) -> list[Place]:
+        """Return the place of each row."""
+        users, names = (table[column].to_pylist() for column in self.columns)
+        return [(user or "", name) for user, name in zip(users, names, strict=True)]
+
+
+EVENTS: Kind[SessionRow] = Kind(
+    "events",
+    runs.SCHEMA,
+    runs.to_table,
+    runs.from_table,
+    lambda row: (row.user_id, row.session_id),
+    ("user_id", "session_id"),
+)
+"""Sessions: its runs say what is packed of each, its packs hold the rows."""
+STATE: Kind[StateRow] = Kind(
+    "state",
+    state.SCHEMA,
+    state.to_table,
+    state.from_table,
+    lambda row: (row.user_id or "", row.key),
+    ("user_id", "key"),
+)
+"""Shared state: runs only."""
+
+
+class Runs(Generic[R]):
+    """Some runs of one app's table, newest first."""
+
+    def __init__(
+        self, environment: Environment, kind: Kind[R], app_name: str, files: Sequence[StoredFile]
+    ) -> None:
+        self._env = environment
+        self._kind = kind
+        self._app = app_name
+        self._files = files
+        self._firsts = {file.id: [_first(group) for group in file.groups] for file in files}
+
+    def rows(self, low: Place = FIRST, high: Place = LAST) -> Iterator[R]:
+        """Yield the rows from `low` to `high`, ascending, one a place.
+
+        Raises:
+            NotFoundError: a run was swept.
+            FormatError: a run is damaged.
+            StorageError: the store failed.
+        """
+        streams = [self._stream(age, file, low, high) for age, file in enumerate(self._files)]
+        in_order = merge(*streams, key=lambda entry: entry[:2])
+        for _, same in groupby(in_order, key=lambda entry: entry[0]):
+            yield next(same)[2]
+
+    def _stream(
+        self, age: int, file: StoredFile, low: Place, high: Place
+    ) -> Iterator[tuple[Place, int, R]]:
+        waiting: list[Answer[list[pa.Table]]] = []
+        for asked in self._ranges(file, self._groups(file, low, high)):
+            # The next range is on its way while this one is taken apart.
+            waiting.append(self._ask(file, [asked]))
+            if len(waiting) > 1:
+                yield from self._between(age, waiting.pop(0)(), low, high)
+        for answer in waiting:
+            yield from self._between(age, answer(), low, high)
+
+    def _between(
+        self, age: int, tables: Sequence[pa.Table], low: Place, high: Place
+    ) -> Iterator[tuple[Place, int, R]]:
+        for table in tables:
+            for row in self._kind.from_table(table):
+                place = self._kind.place(row)
+                if low <= place <= high:
+                    yield place, age, row
+
+    def at(self, places: Iterable[Place]) -> dict[Place, R]:
+        """Return the rows at `places`, without those that have none.
+
+        Reads only the row groups that may hold one, each once.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `rows`.
+        """
+        wanted = set(places)
+        found: dict[Place, R] = {}
+        reads = [
+            (file, each)
+            for file in self._files
+            for each in self._ranges(file, sorted({self._group(file, place) for place in wanted}))
+        ]
+        for first in range(0, len(reads), _READS_AT_ONCE):
+            answers = [
+                self._ask(file, [each]) for file, each in reads[first : first + _READS_AT_ONCE]
+            ]
+            for table in (table for answer in answers for table in answer()):
+                for place, row in self._among(table, wanted):
+                    found.setdefault(place, row)
+        return found
+
+    def _among(self, table: pa.Table, wanted: set[Place]) -> Iterator[tuple[Place, R]]:
+        places = self._kind.places(table)
+        chosen = [number for number, place in enumerate(places) if place in wanted]
+        if chosen:
+            rows = self._kind.from_table(table.take(chosen))
+            yield from zip((places[number] for number in chosen), rows, strict=True)
+
+    def ask_between(self, spans: Sequence[tuple[Place, Place]]) -> Answer[list[R]]:
+        """Begin to read all rows in any of `spans` (first and last place), of every run."""
+        answers = [
+            self._ask(file, self._ranges(file, groups))
+            for file in self._files
+            if (groups := sorted({n for span in spans for n in self._groups(file, *span)}))
+        ]
+
+        def rows() -> list[R]:
+            found = []
+            for table in (table for answer in answers for table in answer()):
+                places = self._kind.places(table)
+                chosen = [
+                    number
+                    for number, place in enumerate(places)
+                    if any(low <= place <= high for low, high in spans)
+                ]
+                found += self._kind.from_table(table.take(chosen)) if chosen else []
+            return found
+
+        return rows
+
+    def _group(self, file: StoredFile, place: Place) -> int:
+        """Return the row group that may hold `place`, -1 for none; 0 stands for the whole."""
+        return bisect_right(self._firsts[file.id], place) - 1 if file.groups else 0
+
+    def _groups(self, file: StoredFile, low: Place, high: Place) -> range:
+        """Return the row groups that may hold what is from `low` to `high`; 0 for the whole."""
+        if not file.groups:
+            return range(1)
+        firsts = self._firsts[file.id]
+        return range(max(0, bisect_right(firsts, low) - 1), bisect_right(firsts, high))
+
+    def _ranges(self, file: StoredFile, groups: Iterable[int]) -> list[Range]:
+        key = run_key(self._app, self._kind.name, file.id)
+        wanted = [number for number in groups if number >= 0]
+        if not file.groups:
+            return [whole(key, file)] if wanted else []
+        places = [(file.groups[n].start, file.groups[n].length) for n in wanted]
+        return [(key, start, length) for start, length in joined(places)]
+
+    def _ask(self, file: StoredFile, ranges: Sequence[Range]) -> Answer[list[pa.Table]]:
+        answer = ask(self._env, ranges)
+        schema, is_whole = self._kind.schema, not file.groups
+        return lambda: [
+            table
+            for each, body in zip(ranges, answer(), strict=True)
+            for table in tables_of(each, body, schema, is_whole=is_whole)
+        ]
+
+
+def _first(group: Group) -> Place:
+    return group.first[0] or "", group.first[1]
