@@ -60,6 +60,8 @@ class Lake:
         if limits is not None and not isinstance(limits, Limits):
             raise InputError(f"limits are lakestore.Limits(...). type={type(limits).__name__}")
         self.url = store.url
+        self.storage_options: Mapping[str, Any] = {}
+        """What the store needs besides its URL, as `open` was given it; may hold credentials."""
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_token = new_token
@@ -108,14 +110,17 @@ class Lake:
             UnsupportedStoreError: the store cannot create objects exclusively.
             StorageError: the store failed.
         """
-        return cls(
-            open_store(url, check_options("storage_options", storage_options)),
+        options = check_options("storage_options", storage_options)
+        lake = cls(
+            open_store(url, options),
             read_only=read_only,
             rollups=rollups,
             limits=limits,
             cache_bytes=cache_bytes,
             max_concurrency=max_concurrency,
         )
+        lake.storage_options = options
+        return lake
 
     def _count(self) -> None:
         self.metrics = Metrics()

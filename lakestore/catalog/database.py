@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from lakestore.catalog.views import definitions, quoted
 from lakestore.errors import InputError
+from lakestore.log.keys import PACK_ENDING
 from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME, StoreFiles
 from lakestore.tables import runs
@@ -121,7 +122,7 @@ SEMI JOIN (
 ON segment.app_name = stored.app_name AND segment.user_id = stored.user_id
   AND segment.session_id = stored.session_id
   AND stored.version BETWEEN segment.first_version AND segment.last_version
-  AND ends_with(stored.filename, '/' || segment.pack || '.parquet')
+  AND ends_with(stored.filename, '/' || segment.pack || '{ending}')
 """
 
 _PACKED_VERSIONS = """
@@ -260,7 +261,7 @@ class Database:
             self._writer.execute(_DROP_PACKED.format(table=table, version=version))
         columns = ", ".join(f"stored.{quoted(name)}" for name in SCHEMA.names)
         scans = [
-            query.format(columns=columns, paths=paths)
+            query.format(columns=columns, paths=paths, ending=PACK_ENDING)
             for query, whole in ((_WHOLE_PACKS, True), (_PACKS_IN_PART, False))
             if (paths := [path for path, is_whole in packs if is_whole is whole])
         ]

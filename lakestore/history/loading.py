@@ -258,15 +258,14 @@ class Loader:
     ) -> Iterator[tuple[SessionView, SessionRow | None]]:
         """See `Sessions.fresh`."""
         started = self._env.clock.elapsed()
-        look = self._archive.look(app_manifests(app_name))
-        logs: dict[str, LogFiles] = {}
-        for log, files in list_logs(self._env.store, app_logs(app_name), after=first):
-            if log > last:
-                break
-            logs[log] = files
+        manifests = app_manifests(app_name)
+        look = self._archive.look(manifests)
+        logs = dict(list_logs(self._env.store, app_logs(app_name), first, last))
         listed = sorted(self._fresh(logs), key=lambda each: each[0])
         for begin in range(0, len(listed), _LOGS_AT_ONCE):
-            batch = self._with_packed(look.result(), listed[begin : begin + _LOGS_AT_ONCE])
+            # What others packed meanwhile need not be read.
+            manifest = self._archive.newest(manifests) if begin else look.result()
+            batch = self._with_packed(manifest, listed[begin : begin + _LOGS_AT_ONCE])
             packed = {log: it.row if it else None for log, _, it in batch}
             for view in self._load_some(app_name, batch, started):
                 # One that was loaded by itself may have met a newer manifest.

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakestore.errors import FormatError
 from lakestore.history.environment import Environment
 from lakestore.log.manifests import StoredFile
-from lakestore.tables.parquet import open_parquet, read_groups, split_groups
+from lakestore.tables.parquet import group_places, open_parquet, read_groups, split_groups
 
 R = TypeVar("R")
 
@@ -27,6 +27,8 @@ Range = tuple[str, int, int]
 
 READ_BYTES = 8 * 2**20
 """About how much one request asks for, where much is to be read."""
+_STREAM_BYTES = 2**20
+"""The same where many objects are read side by side."""
 
 
 def ask(environment: Environment, ranges: Sequence[Range]) -> Answer[list[bytes]]:
@@ -58,6 +60,28 @@ def tables_of(
         return [read_groups(open_parquet(file, schema, refused)) for file in files]
 
 
+def pack_groups(
+    environment: Environment,
+    key: str,
+    file: StoredFile,
+    schema: pa.Schema,
+    refused: Sequence[str] = (),
+) -> Iterator[pa.Table]:
+    """Yield the row groups of a whole object in their order, with few of them in memory.
+
+    Raises:
+        NotFoundError: it was swept.
+        FormatError: it is damaged.
+        StorageError: the store failed.
+    """
+    (footer,) = ask(environment, [(key, file.size - file.footer, file.footer)])()
+    with naming(key):
+        places = group_places(footer, file.size)
+    for start, length in joined(places, _STREAM_BYTES):
+        (body,) = ask(environment, [(key, start, length)])()
+        yield from tables_of((key, start, length), body, schema, refused, is_whole=False)
+
+
 @contextmanager
 def naming(key: str) -> Iterator[None]:
     """Say of which object it is that something is damaged."""
@@ -67,11 +91,11 @@ def naming(key: str) -> Iterator[None]:
         raise FormatError(f"{error}. {key=}") from error
 
 
-def joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return `ranges` (start and length) with those that touch as one, ascending."""
+def joined(ranges: Sequence[tuple[int, int]], most: int = READ_BYTES) -> list[tuple[int, int]]:
+    """Return `ranges` (start and length) with those that touch as one of up to `most` bytes."""
     found: list[tuple[int, int]] = []
     for start, length in sorted(ranges):
-        if found and start <= sum(found[-1]) and length + found[-1][1] <= READ_BYTES:
+        if found and start <= sum(found[-1]) and length + found[-1][1] <= most:
             before = found[-1][0]
             found[-1] = (before, max(sum(found[-1]), start + length) - before)
         else:

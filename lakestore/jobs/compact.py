@@ -6,22 +6,41 @@ same care: logs are folded by `lakestore.history`, and the manifest alone decide
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from lakestore.checks import check_number
 from lakestore.errors import InputError, NotFoundError
+from lakestore.history.archive import STATE, Place
 from lakestore.history.shared import decode_entry
 from lakestore.jobs.changes import Changes, Publisher
-from lakestore.jobs.packing import Packer, PackTask
+from lakestore.jobs.packing import PackTask
+from lakestore.jobs.repacking import plan_repacks
+from lakestore.jobs.running import Task, run_all
 from lakestore.lake import Lake
+from lakestore.log.commits import list_logs
 from lakestore.log.entries import list_entries
-from lakestore.log.keys import app_entries, app_logs, check_id
+from lakestore.log.keys import app_entries, app_logs, app_manifests, check_id
 from lakestore.tables.state import StateRow
 
 PACK_BYTES = 128 * 2**20
+SLICE_COMMITS = 32_768
 _ENTRIES_AT_ONCE = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a compaction has come."""
+
+    app_name: str
+    """The app that it is at."""
+    done: int
+    """Steps of it that are done."""
+    steps: int
+    """How many are known of by now."""
+    events: int
+    """How many event rows were packed, of all apps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +52,9 @@ class CompactReport:
     events: int
     """How many event rows it packed."""
     packed_bytes: int
-    """Bytes of the packs that it wrote."""
+    """Bytes of the packs that it wrote for them."""
+    repacked_bytes: int
+    """Bytes of the packs that it wrote in place of others."""
     elapsed_ms: int
 
 
@@ -42,48 +63,125 @@ def compact(
     *,
     app_name: str | None = None,
     executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
     pack_bytes: int = PACK_BYTES,
+    slice_commits: int = SLICE_COMMITS,
 ) -> CompactReport:
     """Pack what was committed since the last compaction; no answer changes.
 
-    Safe to run at any time, from any number of processes, and to stop at any time.
+    Safe to run at any time, from any number of processes, and to stop at any time: what was
+    published until then stays.
 
     Args:
         lake: The lake, open for writing.
         app_name: Only this app; None for all.
-        executor: Where to run the work; None for this thread.
+        executor: Where to run the work, threads or processes anywhere; None for this thread.
+        progress: Is called after each step.
         pack_bytes: About how large a pack becomes.
+        slice_commits: About how many commits are packed in a step.
 
     Raises:
-        InputError: an argument makes no sense, or the lake is read-only.
+        InputError: an argument makes no sense, or the lake is read-only, or in the memory of this
+            process and the executor in another.
         ConflictError: other jobs keep publishing.
         StorageError: the store failed; run it again.
     """
     if lake.read_only:
         raise InputError("a lake that was opened with read_only=True cannot be compacted")
     check_number("pack_bytes", pack_bytes, least=1)
+    check_number("slice_commits", slice_commits, least=1)
     apps = lake.sessions.apps() if app_name is None else [check_id("app_name", app_name)]
     started = lake.clock.elapsed()
-    done = [_compact_app(lake, app, pack_bytes) for app in apps]
+    total = _Total(progress)
+    for app in apps:
+        _Compaction(lake, app, executor, total, pack_bytes, slice_commits).run()
+    elapsed = int((lake.clock.elapsed() - started) * 1_000)
     return CompactReport(
-        sum(len(each.sessions) for each in done),
-        sum(pack.rows for each in done for pack in each.packs),
-        sum(pack.size for each in done for pack in each.packs),
-        int((lake.clock.elapsed() - started) * 1_000),
+        total.sessions, total.events, total.packed_bytes, total.repacked_bytes, elapsed
     )
 
 
-def _compact_app(lake: Lake, app_name: str, pack_bytes: int) -> Changes:
-    prefix = app_logs(app_name)
-    task = PackTask(app_name, prefix, prefix + "\x7f", pack_bytes)
-    changes = Packer(lake.environment, lake.sessions, task).run()
-    changes.state += _entries(lake, app_name)
-    Publisher(lake.environment, lake.sessions.archive, app_name).publish(changes)
-    return changes
+class _Total:
+    """What was done so far."""
+
+    def __init__(self, progress: Callable[[Progress], None] | None) -> None:
+        self._progress = progress
+        self.sessions = self.events = self.packed_bytes = self.repacked_bytes = 0
+
+    def tell(self, app_name: str, done: int, steps: int) -> None:
+        """Tell whoever wants to know."""
+        if self._progress is not None:
+            self._progress(Progress(app_name, done, steps, self.events))
 
 
-def _entries(lake: Lake, app_name: str) -> Iterator[StateRow]:
-    """Yield the rows of all entries of an app's shared state that are there."""
+class _Compaction:
+    """Compacts one app."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        app_name: str,
+        executor: Executor | None,
+        total: _Total,
+        pack_bytes: int,
+        slice_commits: int,
+    ) -> None:
+        self._lake = lake
+        self._app = app_name
+        self._executor = executor
+        self._total = total
+        self._pack_bytes = pack_bytes
+        self._slice_commits = slice_commits
+        self._publisher = Publisher(lake.environment, lake.sessions.archive, app_name)
+
+    def run(self) -> None:
+        """Pack what is fresh, then what entries say, then packs that should be others."""
+        packing = [
+            PackTask(self._app, first, last, self._pack_bytes) for first, last in self._slices()
+        ]
+        for made in self._made(packing, 1):
+            self._total.sessions += len(made.sessions)
+            self._total.events += sum(pack.rows for pack in made.packs)
+            self._total.packed_bytes += sum(pack.size for pack in made.packs)
+        self._publisher.publish(Changes(state=list(entry_rows(self._lake, app_entries(self._app)))))
+        newest = self._lake.sessions.archive.newest(app_manifests(self._app))
+        for made in self._made(plan_repacks(newest, self._pack_bytes), 1):
+            self._total.repacked_bytes += sum(pack.size for pack in made.packs)
+        self._total.tell(self._app, 1, 1)
+
+    def _made(self, tasks: Sequence[Task[list[Changes]]], more: int) -> Iterator[Changes]:
+        """Run tasks, publish what they make, and yield it."""
+        for done, made in enumerate(run_all(self._lake, tasks, self._executor), start=1):
+            for changes in made:
+                self._publisher.publish(changes)
+                yield changes
+            self._total.tell(self._app, done, len(tasks) + more)
+
+    def _slices(self) -> list[tuple[str, str]]:
+        """Return the first and the last log of each slice, from a random one on.
+
+        So that two hosts that begin at once are at different ones, and meet what the other has
+        packed by then.
+        """
+        slices: list[tuple[str, str]] = []
+        first, held = "", 0
+        for log, files in list_logs(self._lake.environment.store, app_logs(self._app)):
+            first, held = first or log, held + len(files.commits)
+            if held >= self._slice_commits:
+                slices.append((first, log))
+                first, held = "", 0
+        if first:
+            slices.append((first, log))
+        begin = int(self._lake.environment.new_token(), 16) % max(1, len(slices))
+        return slices[begin:] + slices[:begin]
+
+
+def entry_rows(lake: Lake, prefix: str) -> Iterator[StateRow]:
+    """Yield, of all entries of shared state under `prefix` that are there, the latest of each key.
+
+    Raises:
+        StorageError: the store failed.
+    """
     store, pool = lake.environment.store, lake.environment.pool
 
     def read(key: str) -> list[StateRow]:
@@ -92,7 +190,12 @@ def _entries(lake: Lake, app_name: str) -> Iterator[StateRow]:
         except NotFoundError:  # swept: what covers it is listed too, or packed
             return []
 
-    keys = [entry.key for _, entry in list_entries(store, app_entries(app_name))]
+    latest: dict[Place, StateRow] = {}
+    keys = [entry.key for _, entry in list_entries(store, prefix)]
     for first in range(0, len(keys), _ENTRIES_AT_ONCE):
         for rows in pool.map(read, keys[first : first + _ENTRIES_AT_ONCE], near=store.near):
-            yield from rows
+            for row in rows:
+                known = latest.get(STATE.place(row))
+                if known is None or known.precedes(row):
+                    latest[STATE.place(row)] = row
+    yield from latest.values()

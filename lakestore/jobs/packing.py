@@ -7,7 +7,7 @@ publishes it makes it count.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
 
@@ -17,11 +17,12 @@ from lakestore.history.sessions import Sessions
 from lakestore.history.shared import shared_rows
 from lakestore.history.view import SessionView
 from lakestore.jobs.changes import Change, Changes
+from lakestore.lake import Lake
 from lakestore.log.keys import pack_key
 from lakestore.log.manifests import StoredFile
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
-from lakestore.tables.packing import PackBuilder, Part
+from lakestore.tables.packing import Pack, PackBuilder, Part
 from lakestore.tables.runs import Segment, SessionRow
 from lakestore.tables.state import StateRow, to_json
 
@@ -38,6 +39,10 @@ class PackTask:
     pack_bytes: int
     """How large a pack should become."""
 
+    def run(self, lake: Lake) -> list[Changes]:
+        """Store packs, and return what each makes of its sessions."""
+        return list(Packer(lake.environment, lake.sessions, self).run())
+
 
 class Packer:
     """Packs the fresh part of sessions of one app."""
@@ -46,12 +51,12 @@ class Packer:
         self._env = environment
         self._sessions = sessions
         self._task = task
-        self._changes = Changes()
+        self._state: list[StateRow] = []
         self._builder = PackBuilder()
-        self._waiting: list[tuple[SessionView, SessionRow | None, Part | None]] = []
+        self._waiting: list[tuple[SessionView, SessionRow | None, Part]] = []
 
-    def run(self) -> Changes:
-        """Store packs and return what they make of the sessions.
+    def run(self) -> Iterator[Changes]:
+        """Store packs, and yield what each makes of its sessions.
 
         Raises:
             StorageError: the store failed; what was stored already is nobody's, and swept.
@@ -59,33 +64,52 @@ class Packer:
         task = self._task
         for view, before in self._sessions.fresh(task.app_name, task.first, task.last):
             rows = view.rows()
-            self._changes.state += shared_of(rows)
-            part = None
-            if rows:
-                part = self._builder.add(events.to_table(rows))
+            self._state += shared_of(rows)
+            part = self._builder.add(events.to_table(rows)) if rows else ()
             self._waiting.append((view, before, part))
             if self._builder.nbytes >= task.pack_bytes:
-                self._store()
-        self._store()
-        return self._changes
+                yield self._store()
+        if self._waiting:
+            yield self._store()
 
-    def _store(self) -> None:
+    def _store(self) -> Changes:
         """Store the pack as it is so far, if there is anything in it."""
-        builder, waiting = self._builder, self._waiting
-        self._builder, self._waiting = PackBuilder(), []
-        if not builder.rows:
-            for view, before, _ in waiting:
-                self._changes.add(Change(before, row_of(view, before, ())))
-            return
-        pack, name = builder.finish(), self._env.new_token()
-        self._env.store.put_if_absent(pack_key(self._task.app_name, EVENTS.name, name), pack.body)
-        digest = sha256(pack.body).hexdigest()
-        self._changes.packs.append(
-            StoredFile(name, len(pack.body), pack.footer, pack.rows, digest, dead=pack.rows)
-        )
+        changes, waiting = Changes(state=self._state), self._waiting
+        stored = store_pack(self._env, self._task.app_name, self._builder)
+        self._state, self._builder, self._waiting = [], PackBuilder(), []
+        if stored is not None:
+            changes.packs.append(stored.file)
         for view, before, part in waiting:
-            segments = pack.segments(name, part) if part else ()
-            self._changes.add(Change(before, row_of(view, before, segments)))
+            segments = stored.segments(part) if stored else ()
+            changes.add(Change(before, row_of(view, before, segments)))
+        return changes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPack:
+    """A pack that is stored, and that nobody refers to yet."""
+
+    pack: Pack
+    file: StoredFile
+
+    def segments(self, part: Part) -> tuple[Segment, ...]:
+        """Return where a part is."""
+        return self.pack.segments(self.file.id, part)
+
+
+def store_pack(environment: Environment, app_name: str, builder: PackBuilder) -> StoredPack | None:
+    """Store what a builder holds as a pack of the app; None when that is nothing.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    if not builder.rows:
+        return None
+    pack, name = builder.finish(), environment.new_token()
+    environment.store.put_if_absent(pack_key(app_name, EVENTS.name, name), pack.body)
+    digest = sha256(pack.body).hexdigest()
+    file = StoredFile(name, len(pack.body), pack.footer, pack.rows, digest, dead=pack.rows)
+    return StoredPack(replace(pack, body=b""), file)
 
 
 def shared_of(rows: list[EventRow]) -> Iterator[StateRow]:

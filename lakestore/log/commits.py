@@ -11,6 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from threading import Lock
 from typing import Literal
 
@@ -110,10 +111,13 @@ class LogFiles:
         return dense, len(dense) < len(later)
 
 
-def list_logs(store: ObjectStore, prefix: str, after: str = "") -> Iterator[tuple[str, LogFiles]]:
+def list_logs(
+    store: ObjectStore, prefix: str, after: str = "", last: str = ""
+) -> Iterator[tuple[str, LogFiles]]:
     """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing.
 
-    Only files whose keys come after `after`. A log that cannot be listed is yielded too, and says
+    Only files whose keys come after `after`, and logs up to `last`, if it is given. A log that
+    cannot be listed is yielded too, and says
     so: it must not hide the others.
 
     Raises:
@@ -121,7 +125,10 @@ def list_logs(store: ObjectStore, prefix: str, after: str = "") -> Iterator[tupl
         StorageError: the store failed.
     """
     closed: list[UnreadableError] = []
-    logs = dict(_logs(_names(store, prefix, after, closed)))
+    keys = _names(store, prefix, after, closed)
+    if last:
+        keys = takewhile(lambda key: key.startswith(last) or key < last, keys)
+    logs = dict(_logs(keys))
     for error in closed:
         for key in error.keys:
             log = log_of(key)

@@ -23,6 +23,9 @@ MANIFESTS = "manifests/"
 PACKS = "packs/"
 RUNS = "runs/"
 
+PACK_ENDING = ".parquet"
+"""What follows the id in the key of a pack."""
+
 NONE = "-"
 """Stands where there is no user or no session; no id is ever encoded so."""
 
@@ -199,7 +202,7 @@ def app_packs(app_name: str) -> str:
 
 def pack_key(app_name: str, table: str, pack_id: str) -> str:
     """Return the key of a pack of one of an app's tables."""
-    return f"{app_packs(app_name)}{table}/{pack_id}.parquet"
+    return f"{app_packs(app_name)}{table}/{pack_id}{PACK_ENDING}"
 
 
 def app_runs(app_name: str) -> str:

@@ -145,19 +145,44 @@ def split_groups(body: bytes) -> list[bytes]:
     return found[::-1]
 
 
+def group_places(footer: bytes, size: int) -> list[tuple[int, int]]:
+    """Return start and length of each row group of a `GroupWriter`'s file, footers included.
+
+    Args:
+        footer: Of the whole file.
+        size: Of the whole file.
+
+    Raises:
+        FormatError: it is no footer.
+    """
+    starts = [min(found) - len(MAGIC) for found in _pages(footer)]
+    ends = [*starts[1:], size - len(footer)]
+    return [(start, end - start) for start, end in zip(starts, ends, strict=True)]
+
+
 def _start_of_last(body: bytes, end: int) -> int:
     """Return where the file begins that ends at `end`, below 0 when none does."""
     size = footer_size(body[max(0, end - TAIL) : end])
     if size > end:
         return -1
+    ends = [max(found.values()) for found in _pages(body[end - size : end])]
+    return end - size - max(ends, default=0)
+
+
+def _pages(footer: bytes) -> list[dict[int, int]]:
+    """Return, for each row group, where the pages of each column begin, and where they end."""
     try:
-        metadata = pq.read_metadata(pa.BufferReader(MAGIC + body[end - size : end]))
+        metadata = pq.read_metadata(pa.BufferReader(MAGIC + footer))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise FormatError(f"a row group without a footer. reason={error}") from error
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-    last = max((_start_of(each) + each.total_compressed_size for each in columns), default=0)
-    return end - size - int(last)
+        raise FormatError(f"not the footer of a Parquet file. reason={error}") from error
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    return [
+        {
+            (start := _start_of(column)): start + int(column.total_compressed_size)
+            for column in (group.column(number) for number in range(group.num_columns))
+        }
+        for group in groups
+    ]
 
 
 def _start_of(column: pq.ColumnChunkMetaData) -> int:

@@ -1,0 +1,110 @@
+"""Running tasks of a job in this thread or in any executor. Owns how a process comes by its lake.
+
+A task is a plain value, and so is what it returns, so that a process which is spawned anywhere can
+run it: it opens the lake by its URL, once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from lakestore.errors import InputError
+from lakestore.lake import Lake
+
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
+
+_lakes: WeakValueDictionary[str, Lake] = WeakValueDictionary()
+"""The lakes that jobs of this process are called with, by the name in their addresses."""
+
+_MEMORY = "memory://"
+
+
+class Task(Protocol[R_co]):
+    """A plain value that says what is to be done."""
+
+    def run(self, lake: Lake) -> R_co:
+        """Do it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """How a process comes by a lake."""
+
+    url: str
+    storage_options: Mapping[str, Any] = field(repr=False)
+    """They may hold credentials."""
+    name: str
+    """Names the lake in the process that the job was called in."""
+    pid: int
+    """That process."""
+
+    @classmethod
+    def of(cls, lake: Lake) -> Address:
+        """Return the address of a lake that is open here, for as long as it lives."""
+        name = f"{os.getpid()}:{id(lake)}"
+        _lakes[name] = lake
+        return cls(lake.url, dict(lake.storage_options), name, os.getpid())
+
+    def lake(self) -> Lake:
+        """Return the lake.
+
+        Raises:
+            InputError: it is in the memory of another process.
+        """
+        if os.getpid() == self.pid:
+            return _lakes[self.name]
+        if self.url.startswith(_MEMORY):
+            raise InputError(
+                "a lake in memory is one process's own: run its jobs here, or in threads."
+                f" url={self.url!r}"
+            )
+        return _opened(self.url, tuple(sorted(self.storage_options.items())), os.getpid())
+
+
+@lru_cache(maxsize=4)
+def _opened(url: str, storage_options: tuple[tuple[str, Any], ...], pid: int) -> Lake:
+    """Open a lake once in a process; `pid` tells a forked one that it is another."""
+    return Lake.open(url, storage_options=dict(storage_options), rollups=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[R]):
+    address: Address
+    task: Task[R]
+
+    def __call__(self) -> R:
+        return self.task.run(self.address.lake())
+
+
+def run_all(lake: Lake, tasks: Sequence[Task[R]], executor: Executor | None) -> Iterator[R]:
+    """Yield what `tasks` return, in any order, each as soon as it is there.
+
+    Whoever stops early leaves those that have not begun undone.
+
+    Args:
+        lake: Where they are run, if it is in this process.
+        tasks: What to run.
+        executor: Where to run them; None for this thread.
+
+    Raises:
+        InputError: the lake is in memory, and the executor in another process.
+        Exception: the first that a task raised.
+    """
+    if executor is None:
+        yield from (task.run(lake) for task in tasks)
+        return
+    address = Address.of(lake)
+    futures = [executor.submit(_Call(address, task)) for task in tasks]
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
