@@ -263,9 +263,8 @@ class Loader:
         logs = dict(list_logs(self._env.store, app_logs(app_name), first, last))
         listed = sorted(self._fresh(logs), key=lambda each: each[0])
         for begin in range(0, len(listed), _LOGS_AT_ONCE):
-            # What others packed meanwhile need not be read.
             manifest = self._archive.newest(manifests) if begin else look.result()
-            batch = self._with_packed(manifest, listed[begin : begin + _LOGS_AT_ONCE])
+            batch = self._unpacked(manifests, manifest, listed[begin : begin + _LOGS_AT_ONCE])
             packed = {log: it.row if it else None for log, _, it in batch}
             for view in self._load_some(app_name, batch, started):
                 # One that was loaded by itself may have met a newer manifest.
@@ -289,17 +288,21 @@ class Loader:
             if key is not None:
                 yield (key.user_id, key.session_id), log, files
 
-    def _with_packed(
-        self, manifest: Manifest, fresh: Sequence[tuple[Place, str, LogFiles]]
+    def _unpacked(
+        self, manifests: str, manifest: Manifest, fresh: Sequence[tuple[Place, str, LogFiles]]
     ) -> list[_Listed]:
-        """Return those that have more than what is packed of them, with that."""
-        packed = self._archive.sessions_at(manifest, [place for place, _, _ in fresh])
-        listed = ((log, files, packed.get(place)) for place, log, files in fresh)
-        return [
-            (log, files, it)
-            for log, files, it in listed
-            if it is None or files.commits[-1] > it.row.version
-        ]
+        """Return those that have more than what is packed of them by now, with that."""
+        for _ in self._attempts():
+            with suppress(NotFoundError):  # a run was merged, and swept
+                packed = self._archive.sessions_at(manifest, [place for place, _, _ in fresh])
+                listed = ((log, files, packed.get(place)) for place, log, files in fresh)
+                return [
+                    (log, files, it)
+                    for log, files, it in listed
+                    if it is None or files.commits[-1] > it.row.version
+                ]
+            manifest = self._archive.newest(manifests)
+        raise StorageError(f"runs changed faster than they could be read. {manifests=}")
 
     def _is_young(self, started: float, app_name: str) -> bool:
         return self._env.is_young(started) and self._archive.is_recent(app_manifests(app_name))

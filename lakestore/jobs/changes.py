@@ -15,7 +15,7 @@ from heapq import merge
 from itertools import groupby, islice
 from typing import TypeVar
 
-from lakestore.errors import ConflictError
+from lakestore.errors import ConflictError, NotFoundError
 from lakestore.history.archive import EVENTS, STATE, Archive, Kind, Place
 from lakestore.history.environment import Environment
 from lakestore.log.keys import app_manifests, pack_key, run_key
@@ -97,10 +97,10 @@ class Publisher:
             seen = self._env.clock.elapsed()
             newest = replace(self._archive.newest(prefix), app_name=self._app)
             self._check_uploads(newest, changes)
-            following = self._following(newest, changes)
-            if following is None:
-                return None
             try:
+                following = self._following(newest, changes)
+                if following is None:
+                    return None
                 publish(
                     self._env.store,
                     following,
@@ -109,7 +109,7 @@ class Publisher:
                     clock=self._env.clock,
                     metrics=self._env.metrics,
                 )
-            except ConflictError:
+            except (ConflictError, NotFoundError):  # by others, who may have swept what it names
                 continue
             return self._archive.newest(prefix)
         raise ConflictError(f"other jobs keep publishing. key={prefix!r}")

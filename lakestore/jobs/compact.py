@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from random import Random
 
 from lakestore.checks import check_number
 from lakestore.errors import InputError, NotFoundError
@@ -158,10 +159,9 @@ class _Compaction:
             self._total.tell(self._app, done, len(tasks) + more)
 
     def _slices(self) -> list[tuple[str, str]]:
-        """Return the first and the last log of each slice, from a random one on.
+        """Return the first and the last log of each slice, in an order of this host's own.
 
-        So that two hosts that begin at once are at different ones, and meet what the other has
-        packed by then.
+        So two hosts that begin at once are at different ones, and meet what the other has packed.
         """
         slices: list[tuple[str, str]] = []
         first, held = "", 0
@@ -172,8 +172,8 @@ class _Compaction:
                 first, held = "", 0
         if first:
             slices.append((first, log))
-        begin = int(self._lake.environment.new_token(), 16) % max(1, len(slices))
-        return slices[begin:] + slices[:begin]
+        Random(self._lake.environment.new_token()).shuffle(slices)
+        return slices
 
 
 def entry_rows(lake: Lake, prefix: str) -> Iterator[StateRow]:

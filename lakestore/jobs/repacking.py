@@ -14,7 +14,7 @@ from itertools import groupby, islice
 
 import pyarrow as pa
 
-from lakestore.errors import FormatError
+from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import EVENTS, Archive, Packed, Place
 from lakestore.history.ranges import pack_groups
 from lakestore.jobs.changes import Change, Changes
@@ -72,10 +72,10 @@ class RepackTask:
     def run(self, lake: Lake) -> list[Changes]:
         """Store packs, and return what each makes of its sessions.
 
-        One that cannot be read is logged, and all stay as they are.
+        One that cannot be read is logged, and all stay as they are. So they do when one was swept:
+        another job has packed it again.
 
         Raises:
-            NotFoundError: a pack was swept, since another job has packed it again.
             StorageError: the store failed; what was stored already is nobody's, and swept.
         """
         manifest = lake.sessions.archive.newest(app_manifests(self.app_name))
@@ -83,6 +83,8 @@ class RepackTask:
         packs = [there[name] for name in self.packs if name in there]
         try:
             return list(_Repacker(lake, manifest, packs, self.pack_bytes).run())
+        except NotFoundError:
+            return []
         except (FormatError, UnreadableError) as error:
             logger.error("packs cannot be packed again and were passed over: %s", error)
             return []

@@ -117,8 +117,7 @@ def list_logs(
     """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing.
 
     Only files whose keys come after `after`, and logs up to `last`, if it is given. A log that
-    cannot be listed is yielded too, and says
-    so: it must not hide the others.
+    cannot be listed is yielded too, and says so: it must not hide the others.
 
     Raises:
         UnreadableError: a folder of many logs cannot be listed, so that nobody knows which.

@@ -93,7 +93,8 @@ class PackBuilder:
         self.rows += table.num_rows
         pieces = []
         while table.num_rows:
-            fitting = max(1, table.num_rows * _GROUP_BYTES // max(1, table.nbytes))
+            left = _GROUP_BYTES - self._pending_bytes
+            fitting = max(1, table.num_rows * left // max(1, table.nbytes))
             taken = min(fitting, self._group_rows - self._pending_rows)
             pieces.append(self._hold(table.slice(0, taken)))
             table = table.slice(taken)

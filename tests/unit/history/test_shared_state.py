@@ -159,7 +159,7 @@ class TestReading:
     """What a read costs, and what it does when entries move."""
 
     def test_a_cold_read_gets_each_entry_once(self, world: World) -> None:
-        """A warm read is one listing and a read for each new entry; a cold one lists manifests too."""
+        """A warm read lists once and reads each new entry; a cold one lists manifests too."""
         host, reader = world.host(), world.host()
         marker = host.create()
         for n in range(3):
