@@ -93,22 +93,29 @@ class Runs(Generic[R]):
             FormatError: a run is damaged.
             StorageError: the store failed.
         """
-        streams = [self._stream(age, file, low, high) for age, file in enumerate(self._files)]
+        streams = []
+        for age, file in enumerate(self._files):
+            ranges = self._ranges(file, self._groups(file, low, high))
+            # The first of each run at once.
+            first = [self._ask(file, ranges[:1])]
+            streams.append(self._stream(age, file, first, ranges[1:], (low, high)))
         in_order = merge(*streams, key=lambda entry: entry[:2])
         for _, same in groupby(in_order, key=lambda entry: entry[0]):
             yield next(same)[2]
 
     def _stream(
-        self, age: int, file: StoredFile, low: Place, high: Place
+        self,
+        age: int,
+        file: StoredFile,
+        asked: list[Answer[list[pa.Table]]],
+        ranges: Sequence[Range],
+        span: tuple[Place, Place],
     ) -> Iterator[tuple[Place, int, R]]:
-        waiting: list[Answer[list[pa.Table]]] = []
-        for asked in self._ranges(file, self._groups(file, low, high)):
+        for each in ranges:
             # The next range is on its way while this one is taken apart.
-            waiting.append(self._ask(file, [asked]))
-            if len(waiting) > 1:
-                yield from self._between(age, waiting.pop(0)(), low, high)
-        for answer in waiting:
-            yield from self._between(age, answer(), low, high)
+            asked.append(self._ask(file, [each]))
+            yield from self._between(age, asked.pop(0)(), *span)
+        yield from self._between(age, asked.pop(0)(), *span)
 
     def _between(
         self, age: int, tables: Sequence[pa.Table], low: Place, high: Place

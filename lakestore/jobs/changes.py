@@ -167,7 +167,7 @@ class Publisher:
         files = newest.table(kind.name).runs
         if not rows:
             return files, ()
-        absorbed, spent = absorbed_by(files, len(rows))
+        absorbed, spent = absorbed_by(files, len(rows), self._whole_below)
         older = self._archive.rows_in(kind, self._app, absorbed)
         stored = self._put(kind, _newest(kind, rows, older), spent)
         return (stored, *files[len(absorbed) :]), absorbed
@@ -206,19 +206,23 @@ def _newest(kind: Kind[R], rows: Sequence[R], older: Iterable[R]) -> Iterator[R]
         yield next(same)[2]
 
 
-def absorbed_by(files: Sequence[StoredFile], rows: int) -> tuple[Sequence[StoredFile], int]:
+def absorbed_by(
+    files: Sequence[StoredFile], rows: int, whole_below: int = WHOLE_BELOW
+) -> tuple[Sequence[StoredFile], int]:
     """Return which runs, from the newest on, a new one of `rows` rows is merged with.
 
-    There are two at most, since each is a request of every look-up. The small one is written again
-    each time, until as many rows were written for it as the large one has: then they become one.
-    So what is written for a lake of n rows, b at a time, is about n times the root of 2 n / b.
+    There are two at most, since each is a request of every look-up, and one as long as it is small.
+    Of two the small one is written again each time, until as many rows were written for it as the
+    large one has: then they become one. So a change of b rows in a lake of n writes about the root
+    of 2 n b.
 
     Returns:
         The runs, and what is spent on the new one then.
     """
     merged, spent, count = rows, rows, 0
     for file in files:
-        if len(files) - count < _MOST_RUNS and spent < file.rows:
+        is_large = file.size >= whole_below and spent < file.rows
+        if is_large and len(files) - count < _MOST_RUNS:
             break
         merged += file.rows
         spent = merged + file.spent

@@ -205,7 +205,7 @@ def grown(sizes: Sequence[int]) -> tuple[list[list[int]], int]:
     runs: tuple[StoredFile, ...] = ()
     work, seen = 0, list[list[int]]()
     for size in sizes:
-        absorbed, spent = absorbed_by(runs, size)
+        absorbed, spent = absorbed_by(runs, size, whole_below=0)
         total = size + sum(run.rows for run in absorbed)
         work += total
         run = StoredFile(str(len(seen)), 0, 0, total, "", spent=spent)
@@ -237,6 +237,12 @@ class TestRuns:
         _, before = grown([large])
         _, work = grown([large, *[each] * changes])
         assert (work - before) / changes < 2.5 * (2 * large * each) ** 0.5
+
+    def test_what_is_small_is_one(self) -> None:
+        """As long as a run is read whole, there is no second one."""
+        small, large = StoredFile("a", 1_000, 0, 9_000, ""), StoredFile("b", 2**20, 0, 9_000, "")
+        assert absorbed_by([small], 1) == ([small], 0)
+        assert absorbed_by([large], 1) == ([], 1)
 
     def test_odd_changes_between_do_not_cost_more(self) -> None:
         """A tiny change among larger ones does not make the large run be written again."""
