@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakestore.history.archive import Packed
+import pyarrow as pa
+
+from lakestore.history.packs import Packed
 from lakestore.history.rollup import Rollup
 from lakestore.log.commits import Marker
 from lakestore.log.keys import SessionKey
+from lakestore.tables import events
 from lakestore.tables.events import EventRow, delta_of, event_id, event_time
 from lakestore.tables.state import from_json, split_scopes
 
@@ -134,27 +137,50 @@ class SessionView:
 
     def follow(self, rows: Sequence[EventRow]) -> SessionView:
         """Return the view after the commit with `rows`, confirmed when this one was."""
-        first = rows[0]
-        nbytes = sum(_nbytes(row) for row in rows)
-        after = replace(self, version=first.version, token=first.token, newest=tuple(rows))
-        if first.kind == "event":
-            state = dict(self.state)
-            for row in rows:
-                state.update(session_part(row))
-            return replace(
-                after, state=state, tail=(*self.tail, *rows), nbytes=self.nbytes + nbytes
-            )
-        # A `create` or `delete` row: of what was before, nothing stays.
+        return self.follow_all([rows])
+
+    def follow_all(self, commits: Sequence[Sequence[EventRow]]) -> SessionView:
+        """Return the view after all of `commits`, confirmed when this one was."""
+        view, waiting = self, list[Sequence[EventRow]]()
+        for rows in commits:
+            if rows[0].kind == "event":
+                waiting.append(rows)
+                continue
+            view, waiting = view._with_events(waiting)._with_end(rows[0]), []
+        return view._with_events(waiting)
+
+    def _with_events(self, commits: Sequence[Sequence[EventRow]]) -> SessionView:
+        if not commits:
+            return self
+        rows = [row for commit in commits for row in commit]
+        state = dict(self.state)
+        for row in rows:
+            state.update(session_part(row))
+        return replace(
+            self,
+            version=rows[-1].version,
+            token=rows[-1].token,
+            newest=tuple(commits[-1]),
+            state=state,
+            tail=(*self.tail, *rows),
+            nbytes=self.nbytes + sum(_nbytes(row) for row in rows),
+        )
+
+    def _with_end(self, first: EventRow) -> SessionView:
+        """Return the view after a `create` or `delete` row: of what was before, nothing stays."""
         begins = first.kind == "create"
         return replace(
-            after,
+            self,
+            version=first.version,
+            token=first.token,
+            newest=(first,),
             alive=begins,
             state=session_part(first) if begins else {},
             packed=None,
             rollup=None,
             created=first if begins else None,
             tail=(),
-            nbytes=nbytes,
+            nbytes=_nbytes(first),
         )
 
     def confirmed(self, seen: float) -> SessionView:
@@ -166,6 +192,14 @@ class SessionView:
         created = [self.created] if self.created else []
         rolled = self.rollup.rows() if self.rollup is not None else created
         return [*self._above_packed(rolled), *self.tail]
+
+    def table(self) -> pa.Table:
+        """Return `rows` in `events.SCHEMA`; what a rollup has is not computed again."""
+        if self.rollup is None:
+            return events.to_table(self.rows())
+        rolled = self.rollup.table()
+        above = [version > self.packed_version for version in rolled["version"].to_pylist()]
+        return pa.concat_tables([rolled.filter(pa.array(above)), events.to_table(self.tail)])
 
     def events(self, last: int | None = None) -> list[EventRow]:
         """Return its event rows above what is packed, the last `last` (None: all)."""

@@ -20,7 +20,6 @@ from lakestore.jobs.changes import Change, Changes
 from lakestore.lake import Lake
 from lakestore.log.keys import pack_key
 from lakestore.log.manifests import StoredFile
-from lakestore.tables import events
 from lakestore.tables.events import EventRow
 from lakestore.tables.packing import Pack, PackBuilder, Part
 from lakestore.tables.runs import Segment, SessionRow
@@ -65,7 +64,7 @@ class Packer:
         for view, before in self._sessions.fresh(task.app_name, task.first, task.last):
             rows = view.rows()
             self._state += shared_of(rows)
-            part = self._builder.add(events.to_table(rows)) if rows else ()
+            part = self._builder.add(view.table()) if rows else ()
             self._waiting.append((view, before, part))
             if self._builder.nbytes >= task.pack_bytes:
                 yield self._store()

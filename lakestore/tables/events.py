@@ -10,13 +10,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from lakestore.errors import FormatError
-from lakestore.tables.parquet import TypedFile, open_parquet, read_groups, write_large, write_small
+from lakestore.tables.parquet import (
+    TypedFile,
+    checked,
+    open_parquet,
+    read_exactly,
+    read_groups,
+    write_large,
+    write_small,
+)
 from lakestore.tables.state import from_json
 from lakestore.tables.thin import THIN_FIELDS, thin_columns
 
@@ -176,6 +185,23 @@ def decode(body: bytes) -> list[EventRow]:
             newer version wrote them.
     """
     return _known(read_groups(_open(body)))
+
+
+def decode_commits(bodies: Sequence[bytes]) -> list[list[EventRow]]:
+    """Return the rows of each of many commits; the same as `decode` of each, in half the time.
+
+    Raises:
+        FormatError: as `decode`, of any of them.
+    """
+    if not bodies:
+        return []
+    read = (read_exactly(body, COMMIT_SCHEMA) for body in bodies)
+    tables = [table for table in read if table is not None]
+    if len(tables) < len(bodies):  # by another writer, with other columns
+        return [decode(body) for body in bodies]
+    rows = _known(checked(pa.concat_tables(tables)))
+    bounds = [0, *accumulate(table.num_rows for table in tables)]
+    return [rows[start:end] for start, end in pairwise(bounds)]
 
 
 def decode_rollup_table(body: bytes) -> pa.Table:

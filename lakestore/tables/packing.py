@@ -16,7 +16,7 @@ from lakestore.tables.footers import footer_size
 from lakestore.tables.parquet import GroupPlace, GroupWriter
 from lakestore.tables.runs import Segment
 
-GROUP_ROWS = 4_096
+GROUP_ROWS = 2_048
 _GROUP_BYTES = 16 * 2**20
 
 

@@ -201,7 +201,37 @@ def read_groups(typed: TypedFile, groups: Sequence[int] | None = None) -> pa.Tab
         table = typed.file.read_row_groups(
             list(wanted), columns=typed.schema.names, use_threads=False
         )
-        table.validate(full=True)  # texts that are not UTF-8, for one
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"a Parquet file does not decode. reason={error}") from error
+    return checked(table)
+
+
+def read_exactly(body: bytes, schema: pa.Schema) -> pa.Table | None:
+    """Return the rows of a file that has just the columns of `schema`, None of one that has others.
+
+    They are to be `checked`.
+
+    Raises:
+        FormatError: it is not Parquet, or a page does not decode, or there is no row.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True)
+        table = file.read(use_threads=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FormatError(f"not a Parquet file. reason={error}") from error
+    if not table.num_rows:
+        raise FormatError("a Parquet file holds no row")
+    return table if table.schema.equals(schema) else None
+
+
+def checked(table: pa.Table) -> pa.Table:
+    """Return a table that was read, sure that its values are what its types say.
+
+    Raises:
+        FormatError: a text is not UTF-8, for one; or there is no row.
+    """
+    try:
+        table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"a Parquet file does not decode. reason={error}") from error
     if not table.num_rows:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -100,14 +99,19 @@ def field(value: object, name: str) -> Any:
     """
     if not isinstance(value, dict):
         return None
-    found = value.get(_alias(name))
+    found = value.get(_ALIASES[name])
     return value.get(name) if found is None else found
 
 
-@cache
-def _alias(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+class _Aliases(dict[str, str]):
+    """The alias of each name, spelled once."""
+
+    def __missing__(self, name: str) -> str:
+        first, *rest = name.split("_")
+        return self.setdefault(name, first + "".join(word.capitalize() for word in rest))
+
+
+_ALIASES = _Aliases()
 
 
 def content_text(parts: Sequence[dict[str, Any]]) -> str | None:
