@@ -74,10 +74,11 @@ class Loader:
         """Return what a log folds to, None when nothing is in it, and when its listing began."""
         before: LogFiles | None = None
         damaged: set[int] = set()
+        manifests = manifests_beside(log)
+        ask = self._archive.recent
         for _ in self._attempts():
             started = self._env.clock.elapsed()
-            manifests = manifests_beside(log)
-            look = self._archive.recent(manifests)
+            look, ask = ask(manifests), self._archive.look
             files = list_log(self._env.store, log)
             if files.commits or look.result().number:
                 listed()
@@ -181,7 +182,9 @@ class Loader:
             StorageError: the store failed.
         """
         done = _Done()
-        for _ in self._attempts():
+        for attempt, _ in enumerate(self._attempts()):
+            if attempt:
+                self._archive.newest(app_manifests(app_name))
             with suppress(NotFoundError):  # what was packed was packed again, and swept
                 while not done.all:
                     yield from self._load_listed(app_name, user_id, done)

@@ -18,6 +18,7 @@ from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.archive import Archive
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
+from lakestore.history.needless import Age, is_held
 from lakestore.log.entries import Entry, list_entries, parse_entry, put_entry
 from lakestore.log.keys import (
     Scope,
@@ -320,19 +321,17 @@ class SharedState:
 
     def _sweep(self, scope: Scope, ours: str) -> None:
         store = self._env.store
-        created = {stored.key: stored.modified for stored in store.list(scope.entries)}
+        created = {stored.key: stored for stored in store.list(scope.entries)}
         listed = [entry for key in created if (entry := parse_entry(key)) is not None]
-        oldest = created.get(ours, 0.0) - self._env.limits.grace
-        old = [e for e in listed if e.is_fold and created.get(e.key, oldest + 1) <= oldest]
+        now = created[ours].modified if ours in created else 0.0
+        age = Age.of(now, self._env.limits.grace)
+        old = [entry for entry in listed if entry.is_fold and age.reaches(created[entry.key])]
         if not old:
             return
         cover = old[-1]
         held = latest(self._rows_of(cover))
         for entry in listed:
-            if entry.stamp >= cover.stamp:
-                continue
-            rows = self._rows_of(entry)
-            if rows and all(row.key in held and held[row.key].stamp >= row.stamp for row in rows):
+            if entry.stamp < cover.stamp and is_held(self._rows_of(entry), held):
                 store.delete(entry.key)
 
     def _rows_of(self, entry: Entry) -> list[StateRow]:

@@ -22,6 +22,10 @@ STATE_ENTRIES = "state/entries/"
 MANIFESTS = "manifests/"
 PACKS = "packs/"
 RUNS = "runs/"
+PROOFS = "proof-"
+"""Objects that tell something of the store; nobody needs them later."""
+APPS = (EVENT_LOGS, STATE_ENTRIES, MANIFESTS, PACKS, RUNS)
+"""Under each of these is a folder for each app."""
 
 NONE = "-"
 """Stands where there is no user or no session; no id is ever encoded so."""
@@ -34,6 +38,8 @@ _LOG_NAME = re.compile(r"([0-9]{20})(r?)\.parquet")
 _MANIFEST_NAME = re.compile(r"([0-9]{20})\.json")
 _STAMP = re.compile(r"[0-9]{17}-[0-9]{6}-[0-9a-f]{16}")
 _ENTRY_NAME = re.compile(r"([0-9]{17}-[0-9]{6}-[0-9a-f]{16})(f?)\.parquet")
+_PACKED = re.compile(r"(?:packs|runs)/app=[^/]+/[a-z]+/[0-9a-f]{16}\.parquet")
+_PROOF = re.compile(r"proof-[0-9a-f]{16}\.json")
 
 
 def check_id(what: str, value: object) -> str:
@@ -125,7 +131,12 @@ class Scope:
 
 def proof_key(token: str) -> str:
     """Return the key that a creator of a lake proves its store with."""
-    return f"proof-{token}.json"
+    return f"{PROOFS}{token}.json"
+
+
+def is_proof(key: str) -> bool:
+    """Tell whether `key` is one that `proof_key` returns."""
+    return _PROOF.fullmatch(key) is not None
 
 
 def app_logs(app_name: str) -> str:
@@ -210,6 +221,11 @@ def app_runs(app_name: str) -> str:
 def run_key(app_name: str, table: str, run_id: str) -> str:
     """Return the key of a run of one of an app's tables."""
     return f"{app_runs(app_name)}{table}/{run_id}.parquet"
+
+
+def is_packed(key: str) -> bool:
+    """Tell whether `key` is that of a pack or run, of whatever table; strays are not."""
+    return _PACKED.fullmatch(key) is not None
 
 
 def is_stamp(text: str) -> bool:
