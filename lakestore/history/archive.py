@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
@@ -18,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakestore.errors import FormatError
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.log.keys import Scope, SessionKey, pack_key, parse_log, run_key
@@ -294,7 +296,10 @@ class Archive:
             for span in spans
         ]
         opened = self._open(parts, kind.schema)
-        return [read_groups(file, span.groups) for span, file in zip(spans, opened, strict=True)]
+        return [
+            _read(part.key, file, span.groups)
+            for part, span, file in zip(parts, spans, opened, strict=True)
+        ]
 
     def rows(self, packed: Packed, last: int | None = None) -> list[EventRow]:
         """Return the packed rows of a session in commit order, its `create` row included.
@@ -358,9 +363,10 @@ class Archive:
         ]
         opened = self._open(parts, events.COMMIT_SCHEMA, events.RESERVED)
         for (pack, wanted), file in zip(missing.items(), opened, strict=True):
+            key = pack_key(named[pack].app_name, EVENTS.name, pack)
             for group in sorted({group for segment in wanted for group in _groups(segment)}):
                 if (pack, group) not in found:
-                    found[pack, group] = read_groups(file, [group])
+                    found[pack, group] = _read(key, file, [group])
                     self._groups.put((pack, group), found[pack, group])
         return found
 
@@ -374,7 +380,8 @@ class Archive:
         ranges += [(part.key, *each) for part in parts for each in part.data]
         bodies = self._fetch(list(dict.fromkeys(ranges)))
         for part in unknown:
-            footer = read_footer(bodies[(part.key, *part.footer)])
+            with _naming(part.key):
+                footer = read_footer(bodies[(part.key, *part.footer)])
             footers[part.key] = footer
             self._footers.put(part.key, footer)
         opened = []
@@ -382,13 +389,28 @@ class Archive:
             pieces = {start: bodies[part.key, start, length] for start, length in part.data}
             known = footers.get(part.key)
             body = pieces[0] if known is None else Pieces(part.file.size, known, pieces)
-            opened.append(open_parquet(body, schema, refused))
+            with _naming(part.key):
+                opened.append(open_parquet(body, schema, refused))
         return opened
 
     def _fetch(self, wanted: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int, int], bytes]:
         store = self._env.store
         bodies = self._env.pool.map(lambda it: store.get_range(*it), wanted, near=store.near)
         return dict(zip(wanted, bodies, strict=True))
+
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Say of which object it is that something is damaged."""
+    try:
+        yield
+    except FormatError as error:
+        raise FormatError(f"{error}. {key=}") from error
+
+
+def _read(key: str, file: TypedFile, groups: Sequence[int] | None) -> pa.Table:
+    with _naming(key):
+        return read_groups(file, groups)
 
 
 def _spans(files: Sequence[StoredFile], low: Place, high: Place) -> list[_Span]:

@@ -157,6 +157,10 @@ class SharedState:
     def _list_one(self, prefix: str) -> list[tuple[str, Entry]]:
         return list(list_entries(self._env.store, prefix))
 
+    def forget(self) -> None:
+        """Know nothing of what was read."""
+        self._cache.clear()
+
     def note_read(self, key: SessionKey, stamps: Sequence[str]) -> None:
         """Note that commits of a session with these stamps were read: later stamps sort after."""
         if stamps:

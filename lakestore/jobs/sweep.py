@@ -100,16 +100,14 @@ def sweep(
     check_flag("dry_run", dry_run)
     seconds = _grace(lake, grace)
     before, started = lake.metrics.requests, lake.clock.elapsed()
-    remover, named = Remover(lake.environment, dry_run=dry_run), 0
+    remover = Remover(lake.environment, dry_run=dry_run)
     age = Age.of(_now(lake), seconds)
-    for app in chosen_apps(lake, app_name):
-        try:
-            named += _AppSweep(lake, app, age, remover, dry_run=dry_run).run()
-        except (FormatError, NotFoundError, StorageError, ConflictError) as error:
-            remover.note(error)  # the other apps' objects are no worse for it
-    if app_name is None:
-        stale = [one for one in lake.environment.store.list(PROOFS) if is_proof(one.key)]
-        remover.remove("proofs", [one for one in stale if age.reaches(one)])
+    try:
+        named = _sweep_all(lake, app_name, age, remover, dry_run=dry_run)
+    finally:
+        if seconds < lake.environment.limits.grace:
+            # What this process itself has read may have been swept before its time.
+            lake.sessions.forget()
     return SweepReport(
         {kind: Swept(count, remover.nbytes[kind]) for kind, count in remover.objects.items()},
         named,
@@ -119,6 +117,21 @@ def sweep(
         int((lake.clock.elapsed() - started) * 1_000),
         dry_run,
     )
+
+
+def _sweep_all(
+    lake: Lake, app_name: str | None, age: Age, remover: Remover, *, dry_run: bool
+) -> int:
+    named = 0
+    for app in chosen_apps(lake, app_name):
+        try:
+            named += _AppSweep(lake, app, age, remover, dry_run=dry_run).run()
+        except (FormatError, NotFoundError, StorageError, ConflictError) as error:
+            remover.note(error)  # the other apps' objects are no worse for it
+    if app_name is None:
+        listed = [one for one in lake.environment.store.list(PROOFS) if is_proof(one.key)]
+        remover.remove("proofs", [one for one in listed if age.reaches(one)])
+    return named
 
 
 def _grace(lake: Lake, grace: timedelta | float | None) -> float:
