@@ -384,15 +384,24 @@ def _state_row(scope: Scope, key: str, value: object, source: EventRow) -> State
 def decode_entry(key: str, body: bytes) -> list[StateRow]:
     """Return the rows of an entry; nothing, with an error that is logged, when it is damaged."""
     try:
-        rows = state.decode(body)
-        for row in rows:
-            _check(key, row)
-        return rows
+        return read_entry(key, body)
     except FormatError:
         # One damaged entry must not take every session of its scope along; the commit that it
         # was made from still holds the truth.
         logger.exception("a state entry is damaged and was passed over. key=%r", key)
         return []
+
+
+def read_entry(key: str, body: bytes) -> list[StateRow]:
+    """Return the rows of an entry.
+
+    Raises:
+        FormatError: it is damaged, or its rows are of another scope than its key.
+    """
+    rows = state.decode(body)
+    for row in rows:
+        _check(key, row)
+    return rows
 
 
 def _check(key: str, row: StateRow) -> None:

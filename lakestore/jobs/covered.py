@@ -6,26 +6,23 @@ only after the pack was read and found to be what its manifest says: then nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import groupby
 
 from lakestore.errors import NotFoundError
-from lakestore.history.archive import EVENTS, STATE, Archive, Place
+from lakestore.history.archive import EVENTS, STATE, Archive
 from lakestore.history.environment import Environment
 from lakestore.history.needless import Age, is_held, needless_by_pack, needless_by_rollup
 from lakestore.history.shared import decode_entry
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
 from lakestore.jobs.removing import Remover
 from lakestore.log.entries import parse_entry
 from lakestore.log.keys import (
     Scope,
-    SessionKey,
     app_entries,
     app_logs,
-    is_log_folder,
     pack_key,
-    parse_log,
     parse_log_name,
 )
 from lakestore.log.manifests import Manifest, StoredFile
@@ -33,13 +30,8 @@ from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow, latest
 
-_OBJECTS_AT_ONCE = 16_384
 _ENTRIES_AT_ONCE = 1_024
 _READ_BYTES = 8 * 2**20
-_EVERYWHERE: tuple[Place, Place] = (("", ""), ("\U0010ffff" * 8, "\U0010ffff" * 8))
-
-Listed = tuple[str, list[StoredObject]]
-"""The prefix of a log, or of a scope's entries, and what is below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +76,13 @@ class Covered:
             FormatError: a run is damaged.
             StorageError: the store failed.
         """
-        logs = _grouped(self._env.store.list(app_logs(self._manifest.app_name)))
-        named = (
-            (log, [one for one in listed if parse_log_name(one.key.removeprefix(log))])
-            for log, listed in logs
-            if is_log_folder(log)
-        )
-        for piece in _pieces(named, _OBJECTS_AT_ONCE):
-            rows = self._rows(piece)
+        listed = self._env.store.list(app_logs(self._manifest.app_name))
+        for piece in pieces(logs_in(listed), OBJECTS_AT_ONCE):
+            rows = rows_of_logs(self._archive, self._manifest, [log for log, _ in piece])
             needless = [one for log, listed in piece for one in self._needless(log, listed, rows)]
             for kind, is_rollup in (("commits", False), ("rollups", True)):
                 chosen = [one for one in needless if _is_rollup(one) == is_rollup]
                 self._remover.remove(kind, chosen)
-
-    def _rows(self, piece: Sequence[Listed]) -> dict[str, SessionRow]:
-        """Return what the manifest says of the sessions of some logs, by log."""
-        if not self._manifest.number:
-            return {}
-        wanted = {log for log, _ in piece}
-        low, high = _range([parse_log(log) for log in wanted])
-        app, files = self._manifest.app_name, self._manifest.table(EVENTS.name).runs
-        rows = self._archive.rows_in(EVENTS, app, files, low, high)
-        pairs = ((SessionKey(app, row.user_id, row.session_id).log, row) for row in rows)
-        return {log: row for log, row in pairs if log in wanted}
 
     def _needless(
         self, log: str, listed: Sequence[StoredObject], rows: Mapping[str, SessionRow]
@@ -146,8 +122,8 @@ class Covered:
         Raises:
             NotFoundError, FormatError, StorageError: see `sweep_logs`.
         """
-        scopes = _grouped(self._env.store.list(app_entries(self._manifest.app_name)))
-        for piece in _pieces(scopes, _ENTRIES_AT_ONCE):
+        scopes = grouped(self._env.store.list(app_entries(self._manifest.app_name)))
+        for piece in pieces(scopes, _ENTRIES_AT_ONCE):
             self._sweep_scopes([self._old_part(listed) for _, listed in piece])
 
     def _old_part(self, listed: Sequence[StoredObject]) -> _OldPart:
@@ -200,30 +176,6 @@ def digest_of(environment: Environment, key: str, file: StoredFile) -> str:
             return ""
         digest.update(body)
     return digest.hexdigest()
-
-
-def _grouped(listed: Iterable[StoredObject]) -> Iterator[Listed]:
-    for folder, group in groupby(listed, key=lambda one: one.key[: one.key.rindex("/") + 1]):
-        yield folder, list(group)
-
-
-def _pieces(listed: Iterable[Listed], size: int) -> Iterator[list[Listed]]:
-    """Yield `listed` in pieces of about `size` objects."""
-    piece, count = [], 0
-    for each in listed:
-        piece.append(each)
-        count += len(each[1])
-        if count >= size:
-            yield piece
-            piece, count = [], 0
-    if piece:
-        yield piece
-
-
-def _range(keys: Sequence[SessionKey | None]) -> tuple[Place, Place]:
-    """Return the first and last place of some sessions; of one whose id is not known, all."""
-    places = [(key.user_id, key.session_id) for key in keys if key is not None]
-    return (min(places), max(places)) if len(places) == len(keys) and places else _EVERYWHERE
 
 
 def _is_rollup(stored: StoredObject) -> bool:
