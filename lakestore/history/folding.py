@@ -73,7 +73,7 @@ def fold(plan: Plan, bodies: Iterator[bytes], seen: float) -> SessionView | Form
         if plan.packed is not None:
             view = SessionView(plan.packed.key, seen).on_packed(plan.packed)
         if plan.rollup is not None:
-            rollup = _rollup(plan.log, plan.rollup, next(bodies))
+            rollup = decode_rollup(plan.log, plan.rollup, next(bodies))
             if not rollup.follows(view.packed_version if view else 0):
                 raise NotFoundError(f"a rollup leaves out what was packed. log={plan.log!r}")
             view = (view or SessionView(_owner(rollup.checkpoint), seen)).on_rollup(rollup)
@@ -85,7 +85,12 @@ def fold(plan: Plan, bodies: Iterator[bytes], seen: float) -> SessionView | Form
     return view
 
 
-def _rollup(log: str, version: int, body: bytes) -> Rollup:
+def decode_rollup(log: str, version: int, body: bytes) -> Rollup:
+    """Return a rollup, sure that it belongs where it was read.
+
+    Raises:
+        DamagedRollupError: its bytes are damaged, or name another session or version.
+    """
     try:
         rollup = Rollup(body)
         _check_place(log, version, rollup.checkpoint)

@@ -16,6 +16,7 @@ from typing import Any
 from lakestore.errors import (
     AlreadyExistsError,
     ConflictError,
+    FormatError,
     LakeError,
     NotFoundError,
     StorageError,
@@ -31,7 +32,7 @@ from lakestore.history.shared import Listing, ScopeFold, SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
 from lakestore.log.commits import Confirmations, Marker, probe, put_commit
-from lakestore.log.keys import Scope, SessionKey, commit_key
+from lakestore.log.keys import Scope, SessionKey, app_manifests, commit_key
 from lakestore.log.stamps import Stamper
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
@@ -196,7 +197,10 @@ class Sessions:
         ]
         try:
             found = self.archive.rows_of([packed for _, packed in deep], last, after)
-        except NotFoundError:  # what was packed was packed again, and swept
+        except NotFoundError as error:  # what was packed was packed again, and swept
+            manifest = deep[0][1].manifest
+            if self.archive.newest(app_manifests(manifest.app_name)) == manifest:
+                raise FormatError(f"a pack is not where it should be: {error}") from error
             for view in views:
                 self._cache.drop(view.key.log)
             return self.events([self._load(view.key) for view in views], last, after)

@@ -26,6 +26,8 @@ PROOFS = "proof-"
 """Objects that tell something of the store; nobody needs them later."""
 APPS = (EVENT_LOGS, STATE_ENTRIES, MANIFESTS, PACKS, RUNS)
 """Under each of these is a folder for each app."""
+RESERVED = ("memory/", "artifacts/", "telemetry/")
+"""What later versions keep there is none of ours."""
 
 NONE = "-"
 """Stands where there is no user or no session; no id is ever encoded so."""
