@@ -3,15 +3,20 @@
 from lakestore.jobs.check import CheckReport, check
 from lakestore.jobs.compact import CompactReport, compact
 from lakestore.jobs.findings import Finding
+from lakestore.jobs.stats import AppStats, Figures, LakeStats, stats
 from lakestore.jobs.sweep import SweepReport, Swept, sweep
 
 __all__ = [
+    "AppStats",
     "CheckReport",
     "CompactReport",
+    "Figures",
     "Finding",
+    "LakeStats",
     "SweepReport",
     "Swept",
     "check",
     "compact",
+    "stats",
     "sweep",
 ]

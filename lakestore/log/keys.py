@@ -199,6 +199,15 @@ def parse_log(log: str) -> SessionKey | None:
     return None if None in ids else SessionKey(*(each or "" for each in ids))
 
 
+def user_in(folder: str) -> str:
+    """Return the user whose log or entries `folder` holds, "" when they are the app's.
+
+    Where only a digest of the id is left, it is the part of the key that stands for it.
+    """
+    part = folder.split("/")[3].removeprefix("user=")
+    return "" if part == NONE else decode_id(part) or part
+
+
 def parse_manifest_name(name: str) -> int | None:
     """Return the number of a manifest for its name, None for a stray."""
     match = _MANIFEST_NAME.fullmatch(name)
