@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
+
+import pyarrow as pa
 
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import EVENTS, STATE, Kind
-from lakestore.jobs.covered import digest_of
 from lakestore.jobs.findings import Finding, Look, Severity
 from lakestore.log.keys import (
     app_manifests,
@@ -18,7 +20,7 @@ from lakestore.log.keys import (
 )
 from lakestore.log.manifests import Manifest, StoredFile, decode
 from lakestore.storage import StoredObject, UnreadableError
-from lakestore.tables.parquet import read_footer
+from lakestore.tables.parquet import open_parquet
 
 _KINDS: Mapping[str, Kind[object]] = {EVENTS.name: EVENTS, STATE.name: STATE}  # type: ignore[dict-item]  # of whatever row
 _COPY = "restore it from a copy of the store: its key never held anything else"
@@ -103,19 +105,19 @@ class FileCheck:
             return "it is not there"
         if stored.size != file.size:
             return f"it has {stored.size} bytes instead of {file.size}"
-        if digest_of(self._look.env, key, file) != file.digest:
-            return "its bytes are not those that were stored: the digest differs"
         try:
-            return self._misfit(key, file)
+            body = self._look.env.store.get(key)
+            if sha256(body).hexdigest() != file.digest:
+                return "its bytes are not those that were stored: the digest differs"
+            return self._misfit(key, file, body)
         except (FormatError, NotFoundError, UnreadableError) as error:
             return str(error)
 
-    def _misfit(self, key: str, file: StoredFile) -> str:
+    def _misfit(self, key: str, file: StoredFile, body: bytes) -> str:
         """Return what the manifest says of a whole object that is not so."""
-        start = file.size - file.footer
-        footer = read_footer(self._look.env.store.get_range(key, start, file.footer))
-        if footer.metadata.num_rows != file.rows:
-            return f"it has {footer.metadata.num_rows} rows instead of {file.rows}"
+        found = open_parquet(body, pa.schema([])).file.metadata.num_rows
+        if found != file.rows:
+            return f"it has {found} rows instead of {file.rows}"
         kind = _KINDS.get(key.split("/")[2])
         if kind is None or key != run_key(self._look.app, kind.name, file.id):
             return ""

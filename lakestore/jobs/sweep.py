@@ -173,6 +173,8 @@ class _AppSweep:
         self._age = age
         self._remover = remover
         self._dry_run = dry_run
+        self._listed: dict[str, StoredObject] = {}
+        """The packs and runs that there are."""
 
     def run(self) -> int:
         """Do all of it; return how many packs and runs were named to be deleted later.
@@ -234,7 +236,7 @@ class _AppSweep:
         """
         for _ in range(_ATTEMPTS):
             # Listed first: what is published in between is then known to be.
-            listed = {one.key: one for one in self._packed()}
+            self._listed = listed = {one.key: one for one in self._packed()}
             seen = self._env.clock.elapsed()
             newest = replace(self._archive.newest(app_manifests(self._app)), app_name=self._app)
             known = {key for key, _ in newest.files()} | {each.key for each in newest.doomed}
@@ -269,11 +271,10 @@ class _AppSweep:
 
     def _sweep_doomed(self, covering: Manifest, orphans: Sequence[StoredObject]) -> None:
         """Delete the packs and runs that an old manifest has named."""
-        listed = {one.key: one for one in self._packed()}
         newest = self._archive.newest(app_manifests(self._app))
         named = {each.key for each in newest.doomed if each.named <= covering.number}
         named |= {one.key for one in orphans}
         named -= {key for key, _ in newest.files()}
         for kind, prefix in (("packs", app_packs(self._app)), ("runs", app_runs(self._app))):
-            needless = [listed[key] for key in sorted(named & listed.keys())]
+            needless = [self._listed[key] for key in sorted(named & self._listed.keys())]
             self._remover.remove(kind, [one for one in needless if one.key.startswith(prefix)])

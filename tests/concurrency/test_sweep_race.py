@@ -33,7 +33,7 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, seconds: float) -> None:
                 assert len(set(found)) == len(found)
             state = lake.sessions.shared.read([Scope(APP, USER)])[Scope(APP, USER)].values()
             assert state[f"w{number}"] >= last
-        assert check(lake).findings == ()
+        assert check(lake).healthy  # jobs that were overtaken leave orphans, which are noted
         compact(lake)
         sweep(lake, grace=0)
         assert check(lake).findings == ()
