@@ -28,7 +28,7 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, seconds: float) -> None:
             assert not isinstance(result, int)
             acknowledged, unknown, last = result
             for key, expected in acknowledged.items():
-                found = event_ids(lake.sessions, key)
+                found = event_ids(lake, key)
                 assert [each for each in found if each not in unknown] == expected
                 assert len(set(found)) == len(found)
             state = lake.sessions.shared.read([Scope(APP, USER)])[Scope(APP, USER)].values()

@@ -82,9 +82,8 @@ def readable(site: Site) -> set[SessionKey]:
     with site.open(read_only=True) as lake:
         for key in (OLD, BOTH, LONG, NEW):
             try:
-                read = lake.sessions.read(key)
-                if read is not None:
-                    lake.sessions.events([read[0]])
+                if lake.sessions.read(key) is not None:
+                    lake.user_events(key.app_name, key.user_id, session_ids=[key.session_id])
                     found.add(key)
             except LakeError:
                 pass

@@ -112,9 +112,9 @@ def test_a_stalled_append_is_not_acknowledged(when: str) -> None:
     if when == "after":
         site.clock.advance(LIMIT)
     with pytest.raises(UnknownOutcomeError):
-        writer.sessions.append(KEY, marker, [said("late")])
+        writer.sessions.append(KEY, marker, [said("straggler")])
     before = site.answers()
-    assert "late" not in str(before)
+    assert "straggler" not in str(before)
     site.pass_grace()
     sweep(site.lake)
     assert site.stored("events/log/") == []
@@ -137,8 +137,8 @@ def test_a_stalled_create_is_not_acknowledged() -> None:
         lambda inner: InterruptedStore(inner, Nth("put", holding="events/log"), lambda: act.pop()())
     )
     with pytest.raises(UnknownOutcomeError):
-        writer.sessions.create(KEY, {"late": 1}, generated=False)
-    assert "late" not in str(site.answers())
+        writer.sessions.create(KEY, {"straggler": 1}, generated=False)
+    assert "straggler" not in str(site.answers())
     site.pass_grace()
     sweep(site.lake)
     assert site.stored("events/log/") == []

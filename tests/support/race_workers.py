@@ -11,7 +11,6 @@ from random import Random
 
 from lakestore import Lake
 from lakestore.errors import AlreadyExistsError, ConflictError, StorageError, UnknownOutcomeError
-from lakestore.history.sessions import Sessions
 from lakestore.jobs import compact, sweep
 from lakestore.log.commits import Marker
 from lakestore.log.keys import SessionKey
@@ -26,11 +25,10 @@ Told = tuple[dict[SessionKey, list[str]], set[str], int]
 of the last one whose shared state was."""
 
 
-def event_ids(sessions: Sessions, key: SessionKey) -> list[str]:
+def event_ids(lake: Lake, key: SessionKey) -> list[str]:
     """Return the ids of a session's events, as a reader gets them."""
-    read = sessions.read(key)
-    assert read is not None
-    return [json.loads(row.event_json or "")["id"] for row in sessions.events([read[0]])[0]]
+    table = lake.user_events(key.app_name, key.user_id, session_ids=[key.session_id])
+    return [json.loads(event)["id"] for event in table["event_json"].to_pylist()]
 
 
 def work(url: str, role: str, number: int, seconds: float) -> Told | int:
@@ -59,6 +57,7 @@ class _Writer:
     """Appends to a few sessions, rests now and then for too long, and reads back what it wrote."""
 
     def __init__(self, lake: Lake, number: int, random: Random) -> None:
+        self._lake = lake
         self._sessions = lake.sessions
         self._name = f"w{number}"
         self._random = random
@@ -86,9 +85,7 @@ class _Writer:
             if chance < 0.02:
                 time.sleep(1.2 * self._random.random())
             elif chance < 0.06:
-                known = [
-                    each for each in event_ids(self._sessions, key) if each not in self._unknown
-                ]
+                known = [each for each in event_ids(self._lake, key) if each not in self._unknown]
                 assert known == self._acknowledged[key]
         return self._acknowledged, self._unknown, self._last
 

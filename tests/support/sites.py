@@ -11,7 +11,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from lakestore import Lake
+from google.adk.sessions.base_session_service import GetSessionConfig
+
+from lakestore import Lake, LakeSessionService
 from lakestore.clock import Clock
 from lakestore.errors import ConflictError
 from lakestore.jobs import compact
@@ -31,6 +33,7 @@ LIMIT = LIMITS.view_age + 1
 GRACE = LIMITS.grace + 1
 """Just too long for what is not needed any more."""
 
+_LAST = GetSessionConfig(num_recent_events=2)
 Answers = dict[Any, Any]
 
 
@@ -70,7 +73,7 @@ class Site:
         if lake is None:
             with self.open(read_only=True) as other:
                 return self.answers(other, app)
-        sessions = lake.sessions
+        sessions, service = lake.sessions, LakeSessionService(lake).sync
         found: Answers = {}
         for user in USERS:
             views = sorted(sessions.read_all(app, user), key=lambda view: view.key)
@@ -81,9 +84,11 @@ class Site:
             for view in views:
                 read = sessions.read(view.key)
                 assert read is not None
-                (last,) = sessions.events([read[0]], 2)
                 state = {**read[0].state, **_shared(read[1])}
-                found[view.key] = (read[0].version, read[0].token, state, last)
+                found[view.key] = (read[0].version, read[0].token, state)
+                found[view.key, "last"] = service.get_session(
+                    app_name=app, user_id=user, session_id=view.key.session_id, config=_LAST
+                )
         found["app"] = sessions.shared.read([Scope(app, None)])[Scope(app, None)].values()
         found["all"] = sorted(view.key for view in sessions.read_all(app, None))
         found["sql"] = lake.sql(
