@@ -70,7 +70,7 @@ def test_sweep_asks_before_it_shortens_the_grace(url: str) -> None:
     assert refused.exit_code == 1
     assert "say --yes" in refused.output
     told = run("sweep", url, "--grace", "0", "--dry-run")
-    assert told.output.startswith("would delete:\nkind     objects")
+    assert told.output.startswith("would delete:\nkind ")
     done = run("sweep", url, "--grace", "0s", "--yes")
     assert done.exit_code == 0
     assert done.output.splitlines()[3:-1] == told.output.splitlines()[3:-1]
@@ -81,7 +81,7 @@ def test_sweep_prints_json(url: str) -> None:
     """Programs get one object with the names of the report."""
     run("compact", url)
     report = json.loads(run("sweep", url, "--grace", "0", "--yes", "--json").output)
-    assert set(report["deleted"]) == {"commits", "entries"}
+    assert set(report["deleted"]) >= {"commits", "entries"}
     assert report["failures"] == 0
     assert report["dry_run"] is False
 

@@ -36,7 +36,8 @@ def test_what_is_packed_is_counted() -> None:
     (app,) = stats(site.lake).apps
     commits = len(site.stored("events/log/"))
     assert app.total.covered_objects == commits
-    assert (app.packs, app.manifests, app.runs) == (1, 1, 2)
+    for found, kind in ((app.packs, "packs/"), (app.manifests, "manifests/"), (app.runs, "runs/")):
+        assert found == len(site.stored(kind)) > 0
     events = site.lake.sql("select count(*) from events").fetchall()[0][0]
     assert app.total.events == events
     living = site.lake.sql("select count(*) from sessions").fetchall()[0][0]

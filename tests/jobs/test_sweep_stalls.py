@@ -273,8 +273,10 @@ def test_of_an_app_with_a_damaged_run_or_manifest_nothing_goes(what: str) -> Non
     site = packed_site(30)
     Work(site.lake, seed=2, app="other").some(10)
     compact(site.lake, app_name="other")
-    (broken,) = [key for key in site.stored(what) if "other" not in key]
-    damaged(site, broken)
+    broken = [key for key in site.stored(what) if "other" not in key][-1]
+    body = site.store.get(broken)
+    site.store.delete(broken)
+    site.store.put_if_absent(broken, body[: len(body) // 2])
     site.pass_grace()
     before = site.stored("app=travel")
     report = sweep(site.open())
