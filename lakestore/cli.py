@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import click
 
-from lakestore.errors import InputError, LakeError
+from lakestore.errors import InputError
 from lakestore.lake import Lake
+from lakestore.shell.commands import COMMANDS, reports_errors
 from lakestore.shell.conversation import conversation_lines
 from lakestore.shell.finding import find_session, read_conversation
 from lakestore.shell.services import (
@@ -26,7 +25,7 @@ from lakestore.shell.services import (
     write_services,
 )
 from lakestore.shell.tables import FORMATS, render
-from lakestore.shell.text import shown_url, terminal_width, visible, visible_lines
+from lakestore.shell.text import terminal_width, visible
 
 DEMO_URL = "demo-lake"
 
@@ -40,9 +39,10 @@ Examples:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="lakestore")
 def main() -> None:
-    """Sessions of ADK agents in a lake: a demo, SQL, conversations, and how ADK finds it.
+    """Sessions of ADK agents in a lake: a demo, SQL, conversations, upkeep, and how ADK finds it.
 
-    URL is a folder (./lake) or file:///absolute/folder.
+    URL is a folder (./lake) or file:///absolute/folder. Commands end with 0 when all is well, with
+    1 on an error or when a check or sweep met something wrong, with 2 on wrong arguments.
     """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot write a letter shall show its number, not end the command.
@@ -50,27 +50,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _reports_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what lakestore raises on purpose into one line on stderr and exit code 1."""
-
-    @wraps(command)
-    def reporting(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except LakeError as error:
-            message = _without_secrets(str(error), kwargs.get("url"))
-            raise click.ClickException(visible_lines(message)) from None
-
-    return reporting
-
-
-def _without_secrets(message: str, url: str | None) -> str:
-    return message.replace(url, shown_url(url)) if url else message
-
-
 @main.command()
 @click.argument("url", default=DEMO_URL)
-@_reports_errors
+@reports_errors
 def demo(url: str) -> None:
     """Run an agent on a lake, then ask the lake in SQL.
 
@@ -101,7 +83,7 @@ def demo(url: str) -> None:
     show_default=True,
     help="table shortens what does not fit the terminal; json and csv are for programs.",
 )
-@_reports_errors
+@reports_errors
 def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
     """Run QUERY over the lake at URL.
 
@@ -128,7 +110,7 @@ def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
 @click.option("--app", "app_name", help="The app, if sessions of several have this id.")
 @click.option("--user", "user_id", help="The user, if sessions of several have this id.")
 @click.option("--full", is_flag=True, help="Show arguments and answers of tools at full length.")
-@_reports_errors
+@reports_errors
 def show(url: str, session_id: str, app_name: str | None, user_id: str | None, full: bool) -> None:
     """Print a session as a conversation.
 
@@ -143,7 +125,7 @@ def show(url: str, session_id: str, app_name: str | None, user_id: str | None, f
 @main.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--url", help="Where the lake is or will be.  [default: DIR/.lake]")
-@_reports_errors
+@reports_errors
 def init(folder: Path, url: str | None) -> None:
     """Let ADK find lakestore from DIR.
 
@@ -188,6 +170,10 @@ def _next_steps(folder: Path, uri: str) -> Iterator[str]:
         lake = shlex.quote(unquote(urlsplit(uri).path))
         yield "Then ask it:"
         yield f'  lakestore sql {lake} "select * from sessions"'
+
+
+for _command in COMMANDS:
+    main.add_command(_command)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,12 @@ class ByteCache(Generic[K, V]):
         with self._lock:
             self._remove(key)
 
+    def clear(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self._values.clear()
+            self._used = 0
+
     def _remove(self, key: K) -> None:
         found = self._values.pop(key, None)
         if found is not None:

@@ -73,7 +73,7 @@ def fold(plan: Plan, bodies: Iterator[bytes], seen: float) -> SessionView | Form
         if plan.packed is not None:
             view = SessionView(plan.packed.key, seen).on_packed(plan.packed)
         if plan.rollup is not None:
-            rollup = _rollup(plan.log, plan.rollup, next(bodies))
+            rollup = decode_rollup(plan.log, plan.rollup, next(bodies))
             if not rollup.follows(view.packed_version if view else 0):
                 raise NotFoundError(f"a rollup leaves out what was packed. log={plan.log!r}")
             view = (view or SessionView(_owner(rollup.checkpoint), seen)).on_rollup(rollup)
@@ -96,7 +96,12 @@ def _commits(plan: Plan, bodies: Sequence[bytes]) -> list[list[EventRow]]:
         return [decode_commit(plan.log, version, body) for version, body in pairs]
 
 
-def _rollup(log: str, version: int, body: bytes) -> Rollup:
+def decode_rollup(log: str, version: int, body: bytes) -> Rollup:
+    """Return a rollup, sure that it belongs where it was read.
+
+    Raises:
+        DamagedRollupError: its bytes are damaged, or name another session or version.
+    """
     try:
         rollup = Rollup(body)
         _check_place(log, version, rollup.checkpoint)

@@ -131,6 +131,12 @@ class Sessions:
         """
         return self._loader.apps()
 
+    def forget(self) -> None:
+        """Know nothing of what was read: something may have been swept before its time."""
+        self._cache.clear()
+        self.shared.forget()
+        self.confirmations.forget()
+
     def fresh(
         self, app_name: str, first: str, last: str
     ) -> Iterator[tuple[SessionView, SessionRow | None]]:

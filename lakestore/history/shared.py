@@ -18,6 +18,7 @@ from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.archive import Archive
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
+from lakestore.history.needless import Age, is_held
 from lakestore.history.scopes import Listing, ScopeFold
 from lakestore.log.entries import Entry, list_entries, parse_entry, put_entry
 from lakestore.log.keys import (
@@ -116,6 +117,10 @@ class SharedState:
 
     def _list_one(self, prefix: str) -> list[tuple[str, Entry]]:
         return list(list_entries(self._env.store, prefix))
+
+    def forget(self) -> None:
+        """Know nothing of what was read."""
+        self._cache.clear()
 
     def note_read(self, key: SessionKey, stamps: Sequence[str]) -> None:
         """Note that commits of a session with these stamps were read: later stamps sort after."""
@@ -288,19 +293,17 @@ class SharedState:
 
     def _sweep(self, scope: Scope, ours: str) -> None:
         store = self._env.store
-        created = {stored.key: stored.modified for stored in store.list(scope.entries)}
+        created = {stored.key: stored for stored in store.list(scope.entries)}
         listed = [entry for key in created if (entry := parse_entry(key)) is not None]
-        oldest = created.get(ours, 0.0) - self._env.limits.grace
-        old = [e for e in listed if e.is_fold and created.get(e.key, oldest + 1) <= oldest]
+        now = created[ours].modified if ours in created else 0.0
+        age = Age.of(now, self._env.limits.grace)
+        old = [entry for entry in listed if entry.is_fold and age.reaches(created[entry.key])]
         if not old:
             return
         cover = old[-1]
         held = latest(self._rows_of(cover))
         for entry in listed:
-            if entry.stamp >= cover.stamp:
-                continue
-            rows = self._rows_of(entry)
-            if rows and all(row.key in held and held[row.key].stamp >= row.stamp for row in rows):
+            if entry.stamp < cover.stamp and is_held(self._rows_of(entry), held):
                 store.delete(entry.key)
 
     def _rows_of(self, entry: Entry) -> list[StateRow]:
@@ -349,15 +352,24 @@ def _state_row(scope: Scope, key: str, value: object, source: EventRow) -> State
 def decode_entry(key: str, body: bytes) -> list[StateRow]:
     """Return the rows of an entry; nothing, with an error that is logged, when it is damaged."""
     try:
-        rows = state.decode(body)
-        for row in rows:
-            _check(key, row)
-        return rows
+        return read_entry(key, body)
     except FormatError:
         # One damaged entry must not take every session of its scope along; the commit that it
         # was made from still holds the truth.
         logger.exception("a state entry is damaged and was passed over. key=%r", key)
         return []
+
+
+def read_entry(key: str, body: bytes) -> list[StateRow]:
+    """Return the rows of an entry.
+
+    Raises:
+        FormatError: it is damaged, or its rows are of another scope than its key.
+    """
+    rows = state.decode(body)
+    for row in rows:
+        _check(key, row)
+    return rows
 
 
 def _check(key: str, row: StateRow) -> None:

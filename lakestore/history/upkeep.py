@@ -11,9 +11,10 @@ from math import isqrt
 
 from lakestore.errors import AlreadyExistsError
 from lakestore.history.environment import Environment
+from lakestore.history.needless import Age, needless_by_rollup
 from lakestore.history.rollup import Rollup, encode
 from lakestore.history.view import SessionView
-from lakestore.log.keys import commit_key, parse_log_name, rollup_key
+from lakestore.log.keys import rollup_key
 
 logger = logging.getLogger(__name__)
 
@@ -52,27 +53,13 @@ def roll_up(environment: Environment, view: SessionView) -> Rollup:
 def _sweep(environment: Environment, log: str, ours: str) -> None:
     """Delete what lies below the newest rollup that is older than the grace.
 
-    By the store's own time, which the rollup just written tells. The commit under the rollup's own
-    version stays: a rollup counts only beside it. Nothing relies on the order of deletion.
+    By the store's own time, which the rollup just written tells.
     """
     store = environment.store
     listed = list(store.list(log))
     now = next((stored.modified for stored in listed if stored.key == ours), 0.0)
-    versions = [
-        (parsed, stored)
-        for stored in listed
-        if (parsed := parse_log_name(stored.key.removeprefix(log))) is not None
-    ]
-    commits = {version for (version, is_rollup), _ in versions if not is_rollup}
-    old = [
-        version
-        for (version, is_rollup), stored in versions
-        if is_rollup and version in commits and stored.modified <= now - environment.limits.grace
-    ]
-    if not old:
-        return
-    covered = max(old)
-    for (version, _), stored in versions:
-        if version < covered:
-            store.delete(stored.key)
-    logger.debug("swept a log below version %d. key=%r", covered, commit_key(log, covered))
+    needless = needless_by_rollup(log, listed, Age.of(now, environment.limits.grace))
+    for stored in needless:
+        store.delete(stored.key)
+    if needless:
+        logger.debug("swept %d objects of a log. key=%r", len(needless), log)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from lakestore.errors import ConflictError, NotFoundError
 from lakestore.history.archive import EVENTS, STATE, Archive, Kind, Place
 from lakestore.history.environment import Environment
-from lakestore.log.keys import app_manifests, pack_key, run_key
+from lakestore.log.keys import app_manifests, app_packs, app_runs, pack_key, run_key
 from lakestore.log.manifests import Group, Manifest, StoredFile, TableFiles, publish
 from lakestore.tables.footers import footer_size
 from lakestore.tables.parquet import GroupWriter
@@ -96,7 +96,7 @@ class Publisher:
         for _ in range(_ATTEMPTS):
             seen = self._env.clock.elapsed()
             newest = replace(self._archive.newest(prefix), app_name=self._app)
-            self._check_uploads(newest, changes)
+            newest = self._check_uploads(newest, changes)
             try:
                 following = self._following(newest, changes)
                 if following is None:
@@ -114,12 +114,22 @@ class Publisher:
             return self._archive.newest(prefix)
         raise ConflictError(f"other jobs keep publishing. key={prefix!r}")
 
-    def _check_uploads(self, newest: Manifest, changes: Changes) -> None:
-        doomed = {each.key for each in newest.doomed}
+    def _check_uploads(self, newest: Manifest, changes: Changes) -> Manifest:
+        """Return `newest` without the names of what a sweep has deleted.
+
+        A pack of this job that is named goes soon, and one that is not there was named before: a
+        sweep took the job for dead.
+        """
         ours = [pack_key(self._app, EVENTS.name, pack.id) for pack in changes.packs]
-        lost = next((key for key in ours if key in doomed), None)
+        if not ours and not newest.doomed:
+            return newest
+        prefixes = (app_packs(self._app), app_runs(self._app))
+        there = {key for each in prefixes for key in self._env.store.names(each)}
+        alive = there.difference(each.key for each in newest.doomed)
+        lost = next((key for key in ours if key not in alive), None)
         if lost is not None:
-            raise ConflictError(f"a sweep has named a pack of this job for deletion. key={lost!r}")
+            raise ConflictError(f"a sweep has taken a pack of this job for an orphan. key={lost!r}")
+        return newest.keeping(there)
 
     def _following(self, newest: Manifest, changes: Changes) -> Manifest | None:
         packed = self._archive.sessions_at(newest, changes.sessions)

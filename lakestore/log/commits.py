@@ -84,6 +84,11 @@ class Confirmations:
         # A session that was copied under other ids has a marker of another log: it is not known.
         return Marker(version, token, self._seen.get((log, version, token)))
 
+    def forget(self) -> None:
+        """Let every marker count as old."""
+        with self._lock:
+            self._seen.clear()
+
 
 @dataclass(slots=True)
 class LogFiles:

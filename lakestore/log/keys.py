@@ -22,6 +22,12 @@ STATE_ENTRIES = "state/entries/"
 MANIFESTS = "manifests/"
 PACKS = "packs/"
 RUNS = "runs/"
+PROOFS = "proof-"
+"""Objects that tell something of the store; nobody needs them later."""
+APPS = (EVENT_LOGS, STATE_ENTRIES, MANIFESTS, PACKS, RUNS)
+"""Under each of these is a folder for each app."""
+RESERVED = ("memory/", "artifacts/", "telemetry/")
+"""What later versions keep there is none of ours."""
 
 PACK_ENDING = ".parquet"
 """What follows the id in the key of a pack."""
@@ -37,6 +43,8 @@ _LOG_NAME = re.compile(r"([0-9]{20})(r?)\.parquet")
 _MANIFEST_NAME = re.compile(r"([0-9]{20})\.json")
 _STAMP = re.compile(r"[0-9]{17}-[0-9]{6}-[0-9a-f]{16}")
 _ENTRY_NAME = re.compile(r"([0-9]{17}-[0-9]{6}-[0-9a-f]{16})(f?)\.parquet")
+_PACKED = re.compile(r"(?:packs|runs)/app=[^/]+/[a-z]+/[0-9a-f]{16}\.parquet")
+_PROOF = re.compile(r"proof-[0-9a-f]{16}\.json")
 
 
 def check_id(what: str, value: object) -> str:
@@ -128,7 +136,12 @@ class Scope:
 
 def proof_key(token: str) -> str:
     """Return the key that a creator of a lake proves its store with."""
-    return f"proof-{token}.json"
+    return f"{PROOFS}{token}.json"
+
+
+def is_proof(key: str) -> bool:
+    """Tell whether `key` is one that `proof_key` returns."""
+    return _PROOF.fullmatch(key) is not None
 
 
 def app_logs(app_name: str) -> str:
@@ -189,6 +202,15 @@ def parse_log(log: str) -> SessionKey | None:
     return None if None in ids else SessionKey(*(each or "" for each in ids))
 
 
+def user_in(folder: str) -> str:
+    """Return the user whose log or entries `folder` holds, "" when they are the app's.
+
+    Where only a digest of the id is left, it is the part of the key that stands for it.
+    """
+    part = folder.split("/")[3].removeprefix("user=")
+    return "" if part == NONE else decode_id(part) or part
+
+
 def parse_manifest_name(name: str) -> int | None:
     """Return the number of a manifest for its name, None for a stray."""
     match = _MANIFEST_NAME.fullmatch(name)
@@ -213,6 +235,11 @@ def app_runs(app_name: str) -> str:
 def run_key(app_name: str, table: str, run_id: str) -> str:
     """Return the key of a run of one of an app's tables."""
     return f"{app_runs(app_name)}{table}/{run_id}.parquet"
+
+
+def is_packed(key: str) -> bool:
+    """Tell whether `key` is that of a pack or run, of whatever table; strays are not."""
+    return _PACKED.fullmatch(key) is not None
 
 
 def is_stamp(text: str) -> bool:

@@ -7,7 +7,7 @@ the files they name hold is decided above.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -19,7 +19,9 @@ from lakestore.log.keys import (
     app_manifests,
     manifest_key,
     manifest_name,
+    pack_key,
     parse_manifest_name,
+    run_key,
 )
 from lakestore.log.marker import Limits
 from lakestore.storage import Metrics, ObjectStore
@@ -122,6 +124,16 @@ class Manifest:
             {**self.tables, **tables},
             self.doomed,
         )
+
+    def files(self) -> Iterator[tuple[str, StoredFile]]:
+        """Yield all packs and runs that it names, each after its key."""
+        for name, table in self.tables.items():
+            yield from ((pack_key(self.app_name, name, each.id), each) for each in table.packs)
+            yield from ((run_key(self.app_name, name, each.id), each) for each in table.runs)
+
+    def keeping(self, there: Container[str]) -> Manifest:
+        """Return the same without the names of objects that may be deleted and are not there."""
+        return replace(self, doomed=tuple(each for each in self.doomed if each.key in there))
 
     def dooming(self, keys: Sequence[str]) -> Manifest:
         """Return the same with more objects that may be deleted."""

@@ -72,9 +72,9 @@ def byte_size(size: int) -> str:
     return f"{size / 1_000_000_000:.1f} GB"
 
 
-def plural(count: int, thing: str) -> str:
-    """Return the count with its noun."""
-    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+def plural(count: int, thing: str, things: str = "") -> str:
+    """Return the count with its noun; `things` where more of them do not just end in an s."""
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
 def shown_url(url: str) -> str:

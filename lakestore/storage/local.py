@@ -210,7 +210,8 @@ class LocalStore(ObjectStore):
                 continue
             except OSError as error:
                 raise _failed("list", prefix, error) from error
-            yield StoredObject(key, found.st_size, found.st_mtime)
+            # Its bytes were written before it got its name; only the latter's time tells its age.
+            yield StoredObject(key, found.st_size, max(found.st_mtime, found.st_ctime))
 
     @override
     def names(self, prefix: str, after: str = "") -> Iterator[str]:

@@ -5,7 +5,6 @@ The rules are in `tests.support.session_rules`; here is which store they run on.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from typing_extensions import override
 
 from lakestore.storage import LocalStore, MemoryStore, ObjectStore
+from tests.support.faulty_store import AgeingStore
 from tests.support.session_rules import SessionRules
 
 
@@ -26,18 +26,17 @@ class MemoryMachine(SessionRules):
 
 
 class FolderMachine(SessionRules):
-    """Over a folder, whose files are made older by hand."""
+    """Over a folder, whose files are told to be older than they are."""
 
     @override
     def open_store(self) -> ObjectStore:
         self.folder = Path(tempfile.mkdtemp(prefix="lakestore-"))
-        return LocalStore(self.folder)
+        self.ageing = AgeingStore(LocalStore(self.folder))
+        return self.ageing
 
     @override
     def age_store(self, seconds: float) -> None:
-        for path in self.folder.rglob("*.parquet"):
-            before = path.stat().st_mtime - seconds
-            os.utime(path, (before, before))
+        self.ageing.age(seconds)
 
     @override
     def teardown(self) -> None:

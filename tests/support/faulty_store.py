@@ -278,6 +278,29 @@ class PlaceholderStore(AroundStore):
             raise
 
 
+class AgeingStore(AroundStore):
+    """Tells of what is there when `age` is called that it is so much older."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self._older: dict[str, float] = {}
+
+    def age(self, seconds: float) -> None:
+        """Let everything be older."""
+        for key in self.inner.names(""):
+            self._older[key] = self._older.get(key, 0.0) + seconds
+
+    @override
+    def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
+        for stored in self.inner.list(prefix, after):
+            older = self._older.get(stored.key, 0.0)
+            yield StoredObject(stored.key, stored.size, stored.modified - older)
+
+    @override
+    def names(self, prefix: str, after: str = "") -> Iterator[str]:
+        return self.inner.names(prefix, after)
+
+
 class TornStore(AroundStore):
     """Leaves a key out of its first listing, as a listing in pages may that others tear."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -334,3 +335,21 @@ class TestStrays:
 
         for prefix in ("", ".", ".tmp"):
             assert [s.key for s in store.list(prefix)] == (["b/object"] if not prefix else [])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps no such time")
+def test_an_object_is_as_old_as_its_name(tmp_path: Path) -> None:
+    """A writer that stalls before it names its bytes makes nothing that is old already."""
+    store = LocalStore(tmp_path)
+    link = os.link
+
+    def stall(aside: str, path: str) -> None:
+        os.utime(aside, (0, 0))
+        link(aside, path)
+
+    before = time.time() - 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "link", stall)
+        store.put_if_absent("a", b"1")
+    (stored,) = store.list("")
+    assert stored.modified >= before

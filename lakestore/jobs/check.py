@@ -1,0 +1,142 @@
+"""Checking: reads a whole lake and tells what in it is not as FORMAT.md says, and what that costs.
+
+Owns the order of it and the report. Safe beside writers and jobs: what looks wrong is looked at
+again before it is told. What a check mends can lose nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakestore.checks import check_flag
+from lakestore.errors import FormatError, InputError, LakeError
+from lakestore.history.archive import Archive
+from lakestore.history.environment import Environment
+from lakestore.jobs.apps import chosen_apps, folders
+from lakestore.jobs.check_files import FileCheck, is_readable
+from lakestore.jobs.check_logs import LogCheck
+from lakestore.jobs.check_packed import PackedCheck
+from lakestore.jobs.check_state import StateCheck
+from lakestore.jobs.findings import Finding, Findings, Look, Progress
+from lakestore.lake import Lake
+from lakestore.log.keys import APPS, MARKER_KEY, RESERVED, app_logs, is_proof
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check read and found."""
+
+    apps: int
+    sessions: int
+    """Sessions that were proven, deleted ones too."""
+    events: int
+    """Event rows that were read, in packs and logs."""
+    objects: int
+    """Objects that were read."""
+    findings: Sequence[Finding]
+    """The first thousand."""
+    counts: Mapping[str, int]
+    """How many findings of each severity were not mended: lost, mendable, note."""
+    repaired: int
+    """How many findings were mended."""
+    requests: Mapping[str, int]
+    """What it asked of the store, by kind of request."""
+    elapsed_ms: int
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is lost, and nothing is left to mend."""
+        return not self.counts.get("lost") and not self.counts.get("mendable")
+
+
+def _silent(what: str, done: int, total: int | None) -> None:
+    pass
+
+
+def check(
+    lake: Lake,
+    *,
+    app_name: str | None = None,
+    repair: bool = False,
+    progress: Progress | None = None,
+) -> CheckReport:
+    """Read everything and prove that it fits together; memory does not grow with the lake.
+
+    Args:
+        lake: The lake; read-only will do unless `repair`.
+        app_name: Only this app; None for all, and what is in no app.
+        repair: Also mend what can be mended without losing anything: put shared state that a
+            commit holds and no entry does.
+        progress: Is told how far it is.
+
+    Raises:
+        InputError: an argument makes no sense.
+        StorageError: the store failed.
+    """
+    if check_flag("repair", repair) and lake.read_only:
+        raise InputError("a lake that was opened with read_only=True cannot be repaired")
+    before, started = lake.metrics.requests, lake.clock.elapsed()
+    findings = Findings()
+    apps = chosen_apps(lake, app_name)
+    looks = [
+        _check_app(lake.environment, app, findings, progress or _silent, repair=repair)
+        for app in apps
+    ]
+    if app_name is None:
+        _check_root(lake.environment, findings)
+    after = lake.metrics.requests
+    return CheckReport(
+        len(apps),
+        sum(look.sessions for look in looks),
+        sum(look.events for look in looks),
+        sum(look.objects for look in looks),
+        tuple(findings.kept),
+        dict(findings.counts),
+        findings.repaired,
+        {kind: n - before.get(kind, 0) for kind, n in after.items() if n > before.get(kind, 0)},
+        int((lake.clock.elapsed() - started) * 1_000),
+    )
+
+
+def _check_app(
+    environment: Environment, app: str, findings: Findings, progress: Progress, *, repair: bool
+) -> Look:
+    # Nothing that this process has read before may hide what is missing now, and a check writes
+    # nothing that it was not asked for.
+    env = replace(environment, rollups=False, writable=environment.writable and repair)
+    look = Look(env, Archive(env), app, findings, progress, repair)
+    manifest = FileCheck(look).run()
+    if manifest is None:
+        return look
+    state = StateCheck(look)
+    state.read_entries()
+    if is_readable(look, manifest):
+        try:
+            if manifest.number:
+                PackedCheck(look, state).run(manifest)
+            LogCheck(look, state).run()
+        except FormatError as error:  # a run that was whole a moment ago
+            findings.add(_unproven(app_logs(app), error))
+    state.finish(manifest)
+    return look
+
+
+def _unproven(key: str, error: LakeError) -> Finding:
+    return Finding(
+        "lost",
+        "unproven sessions",
+        key,
+        str(error),
+        "what is packed of the app cannot be read to the end",
+        "check again; restore what is named damaged from a copy of the store",
+    )
+
+
+def _check_root(environment: Environment, findings: Findings) -> None:
+    """Note what lies beside the folders of a lake."""
+    ours = {prefix.partition("/")[0] for prefix in (*APPS, *RESERVED)}
+    for name in folders(environment.store, ""):
+        if name not in ours and name != MARKER_KEY and not is_proof(name):
+            text, remedy = "FORMAT.md knows no such key", "yours to keep or to delete"
+            findings.add(Finding("note", "stray", name, text, "nothing", remedy))

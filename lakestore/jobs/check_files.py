@@ -1,0 +1,168 @@
+"""Checks manifests, packs and runs as objects: there, whole, sorted, and known to be needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+import pyarrow as pa
+
+from lakestore.errors import FormatError, NotFoundError
+from lakestore.history.archive import EVENTS, STATE, Kind
+from lakestore.jobs.findings import Finding, Look, Severity
+from lakestore.log.keys import (
+    app_manifests,
+    app_packs,
+    app_runs,
+    is_packed,
+    parse_manifest_name,
+    run_key,
+)
+from lakestore.log.manifests import Manifest, StoredFile, decode
+from lakestore.storage import StoredObject, UnreadableError
+from lakestore.tables.parquet import open_parquet
+
+_KINDS: Mapping[str, Kind[object]] = {EVENTS.name: EVENTS, STATE.name: STATE}  # type: ignore[dict-item]  # of whatever row
+_COPY = "restore it from a copy of the store: its key never held anything else"
+
+
+class FileCheck:
+    """Checks the manifests of one app, and what the newest one names."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+
+    def run(self) -> Manifest | None:
+        """Return the newest manifest; None when it cannot be read, so that nothing else can be.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        try:
+            manifest = self._look.archive.newest(app_manifests(self._look.app))
+        except (FormatError, UnreadableError) as error:
+            self._add(
+                "lost",
+                "damaged manifest",
+                app_manifests(self._look.app),
+                str(error),
+                "nothing that is packed of the app can be read, so none of its sessions",
+                _COPY,
+            )
+            return None
+        self._check_superseded(manifest)
+        if manifest.number:
+            self._check_named(manifest)
+        return manifest
+
+    def _add(
+        self, severity: Severity, kind: str, key: str, problem: str, cost: str, remedy: str
+    ) -> None:
+        self._look.findings.add(Finding(severity, kind, key, problem, cost, remedy))
+
+    def _check_superseded(self, newest: Manifest) -> None:
+        prefix, store = app_manifests(self._look.app), self._look.env.store
+        for key in list(store.names(prefix)):
+            number = parse_manifest_name(key.removeprefix(prefix))
+            if number is None:
+                self.stray(key)
+                continue
+            if number >= newest.number:
+                continue
+            try:
+                decode(key, store.get(key))
+            except NotFoundError:  # swept just now
+                continue
+            except (FormatError, UnreadableError) as error:
+                cost, remedy = "nothing: it is superseded", "a sweep deletes it when its time comes"
+                self._add("note", "damaged manifest", key, str(error), cost, remedy)
+            self._look.objects += 1
+
+    def stray(self, key: str) -> None:
+        """Note an object that nothing of ours has put there."""
+        cost, remedy = "nothing", "yours to keep or to delete: no job touches it"
+        self._add("note", "stray", key, "FORMAT.md knows no such key", cost, remedy)
+
+    def _check_named(self, manifest: Manifest) -> None:
+        app, store = self._look.app, self._look.env.store
+        listed: dict[str, StoredObject] = {}
+        for prefix in (app_packs(app), app_runs(app)):
+            listed.update((one.key, one) for one in store.list(prefix))
+        named = dict(manifest.files())
+        total, done = sum(file.size for file in named.values()), 0
+        for key, file in named.items():
+            self._look.progress("packs and runs", done, total)
+            self._look.objects += 1
+            problem = self._problem(key, file, listed.get(key))
+            if problem and self._is_needed(key):
+                self._damaged(key, problem)
+            done += file.size
+        self._look.progress("packs and runs", done, total)
+        self._check_unnamed(manifest, listed)
+
+    def _problem(self, key: str, file: StoredFile, stored: StoredObject | None) -> str:
+        if stored is None:
+            return "it is not there"
+        if stored.size != file.size:
+            return f"it has {stored.size} bytes instead of {file.size}"
+        try:
+            body = self._look.env.store.get(key)
+            if sha256(body).hexdigest() != file.digest:
+                return "its bytes are not those that were stored: the digest differs"
+            return self._misfit(key, file, body)
+        except (FormatError, NotFoundError, UnreadableError) as error:
+            return str(error)
+
+    def _misfit(self, key: str, file: StoredFile, body: bytes) -> str:
+        """Return what the manifest says of a whole object that is not so."""
+        found = open_parquet(body, pa.schema([])).file.metadata.num_rows
+        if found != file.rows:
+            return f"it has {found} rows instead of {file.rows}"
+        kind = _KINDS.get(key.split("/")[2])
+        if kind is None or key != run_key(self._look.app, kind.name, file.id):
+            return ""
+        last, firsts = None, {group.first for group in file.groups}
+        for row in self._look.archive.rows_in(kind, self._look.app, [file]):
+            place = kind.place(row)
+            if last is not None and place <= last:
+                return "its rows are not sorted"
+            last = place
+            firsts.discard((place[0] or None, place[1]))
+        return "its row groups begin elsewhere than its manifest says" if firsts else ""
+
+    def _is_needed(self, key: str) -> bool:
+        """Tell whether the newest manifest, as it is by now, still names the object."""
+        newest = self._look.archive.newest(app_manifests(self._look.app))
+        return key in dict(newest.files())
+
+    def _damaged(self, key: str, problem: str) -> None:
+        self._look.damaged.add(key)
+        is_pack = key.startswith(app_packs(self._look.app))
+        cost = (
+            "the rows in it; sessions that suffer are named one by one"
+            if is_pack
+            else "nothing of the app that it tells of can be read"
+        )
+        self._add("lost", f"damaged {'pack' if is_pack else 'run'}", key, problem, cost, _COPY)
+
+    def _check_unnamed(self, manifest: Manifest, listed: Mapping[str, StoredObject]) -> None:
+        known = {key for key, _ in manifest.files()} | {each.key for each in manifest.doomed}
+        newest = max((one.modified for one in listed.values()), default=0.0)
+        for key, one in listed.items():
+            if not is_packed(key):
+                self.stray(key)
+            elif key not in known and one.modified <= newest - self._look.env.limits.grace:
+                self._add(
+                    "note",
+                    "orphan",
+                    key,
+                    "no manifest names it: the job that stored it has died, or lost",
+                    "its bytes",
+                    "a sweep deletes it when its time comes",
+                )
+
+
+def is_readable(look: Look, manifest: Manifest) -> bool:
+    """Tell whether all runs that say what is packed are whole."""
+    runs = manifest.table(EVENTS.name).runs
+    return not any(run_key(look.app, EVENTS.name, run.id) in look.damaged for run in runs)

@@ -1,0 +1,187 @@
+"""What an old manifest, or old rollups and folds, cover of an app's logs and entries: it goes.
+
+Works through listings piece by piece, so that memory is bounded by a piece. What a pack covers goes
+only after the pack was read and found to be what its manifest says: then nothing else holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from lakestore.errors import NotFoundError
+from lakestore.history.archive import EVENTS, STATE, Archive
+from lakestore.history.environment import Environment
+from lakestore.history.needless import Age, is_held, needless_by_pack, needless_by_rollup
+from lakestore.history.shared import decode_entry
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
+from lakestore.jobs.removing import Remover
+from lakestore.log.entries import parse_entry
+from lakestore.log.keys import (
+    Scope,
+    app_entries,
+    app_logs,
+    pack_key,
+    parse_log_name,
+)
+from lakestore.log.manifests import Manifest, StoredFile
+from lakestore.storage import StoredObject, UnreadableError
+from lakestore.tables.runs import SessionRow
+from lakestore.tables.state import StateRow, latest
+
+_ENTRIES_AT_ONCE = 1_024
+_READ_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _OldPart:
+    """Entries of one scope that something old may hold."""
+
+    entries: Mapping[str, StoredObject]
+    """By key."""
+    fold: str
+    """The newest old fold, "" when there is none."""
+
+
+class Covered:
+    """Sweeps the logs and entries of one app."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        archive: Archive,
+        manifest: Manifest,
+        created: float,
+        age: Age,
+        remover: Remover,
+    ) -> None:
+        """Take the newest `manifest` that is old enough, created at `created` (the store's time).
+
+        Its number is 0 when there is none.
+        """
+        self._env = environment
+        self._archive = archive
+        self._manifest = manifest
+        self._created = created
+        self._age = age
+        self._remover = remover
+        self._proven: dict[str, bool] = {}
+
+    def sweep_logs(self) -> None:
+        """Delete commits and rollups that the manifest, or a newer and old rollup, covers.
+
+        Raises:
+            NotFoundError: the manifest was superseded and what it names swept: begin again.
+            FormatError: a run is damaged.
+            StorageError: the store failed.
+        """
+        listed = self._env.store.list(app_logs(self._manifest.app_name))
+        for piece in pieces(logs_in(listed), OBJECTS_AT_ONCE):
+            rows = rows_of_logs(self._archive, self._manifest, [log for log, _ in piece])
+            needless = [one for log, listed in piece for one in self._needless(log, listed, rows)]
+            for kind, is_rollup in (("commits", False), ("rollups", True)):
+                chosen = [one for one in needless if _is_rollup(one) == is_rollup]
+                self._remover.remove(kind, chosen)
+
+    def _needless(
+        self, log: str, listed: Sequence[StoredObject], rows: Mapping[str, SessionRow]
+    ) -> Iterable[StoredObject]:
+        found = {one.key: one for one in needless_by_rollup(log, listed, self._age)}
+        row = rows.get(log)
+        packed = needless_by_pack(log, listed, row.version) if row else []
+        if row and packed and self._holds(row, log, packed):
+            found.update({one.key: one for one in packed})
+        return found.values()
+
+    def _holds(self, row: SessionRow, log: str, packed: Sequence[StoredObject]) -> bool:
+        """Tell whether the packs that hold what is about to go are whole."""
+        versions = [
+            parsed[0] for one in packed if (parsed := parse_log_name(one.key.removeprefix(log)))
+        ]
+        needed = {
+            segment.pack
+            for segment in row.segments
+            if segment.last_version >= min(versions) and segment.first_version <= max(versions)
+        }
+        return all(self._is_whole(pack) for pack in sorted(needed))
+
+    def _is_whole(self, pack_id: str) -> bool:
+        if pack_id not in self._proven:
+            pack = self._manifest.table(EVENTS.name).pack(pack_id)
+            key = pack_key(self._manifest.app_name, EVENTS.name, pack_id)
+            whole = digest_of(self._env, key, pack) == pack.digest
+            if not whole:
+                self._remover.note(f"a pack is damaged; what it was made of stays. {key=}")
+            self._proven[pack_id] = whole
+        return self._proven[pack_id]
+
+    def sweep_entries(self) -> None:
+        """Delete state entries that the manifest, or an old fold, makes needless.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `sweep_logs`.
+        """
+        scopes = grouped(self._env.store.list(app_entries(self._manifest.app_name)))
+        for piece in pieces(scopes, _ENTRIES_AT_ONCE):
+            self._sweep_scopes([self._old_part(listed) for _, listed in piece])
+
+    def _old_part(self, listed: Sequence[StoredObject]) -> _OldPart:
+        """Return what of a scope's entries is old enough to be looked at."""
+        entries = {entry: one for one in listed if (entry := parse_entry(one.key)) is not None}
+        folds = [
+            entry for entry, one in entries.items() if entry.is_fold and self._age.reaches(one)
+        ]
+        has_run = bool(self._manifest.table(STATE.name).runs)
+        # What came after both is in neither, or need not be looked at today.
+        until = [self._created if has_run else 0.0, *(entries[it].modified for it in folds[-1:])]
+        old = {entry.key: one for entry, one in entries.items() if one.modified <= max(until)}
+        return _OldPart(old, folds[-1].key if folds else "")
+
+    def _sweep_scopes(self, parts: Sequence[_OldPart]) -> None:
+        keys = [key for part in parts for key in part.entries]
+        found = self._env.pool.map(self._read_entry, keys, near=self._env.store.near)
+        read = dict(zip(keys, found, strict=True))
+        scopes = {Scope(rows[0].app_name, rows[0].user_id) for rows in found if rows}
+        packed = self._archive.state(self._manifest, sorted(scopes, key=repr))
+        for part in parts:
+            scope = next((_scope(read[key]) for key in part.entries if read[key]), None)
+            by_run = latest(packed[scope]) if scope else {}
+            by_both = latest([*by_run.values(), *read.get(part.fold, ())])
+            # The fold cannot vouch for itself.
+            needless = [
+                one
+                for key, one in part.entries.items()
+                if is_held(read[key], by_run if key == part.fold else by_both)
+            ]
+            self._remover.remove("entries", needless)
+
+    def _read_entry(self, key: str) -> list[StateRow]:
+        try:
+            return decode_entry(key, self._env.store.get(key))
+        except (NotFoundError, UnreadableError):  # swept already; or it may hold anything
+            return []
+
+
+def digest_of(environment: Environment, key: str, file: StoredFile) -> str:
+    """Return the SHA-256 of a pack or run, read in pieces; "" if it is not there, or too short."""
+    digest = sha256()
+    for start in range(0, file.size, _READ_BYTES):
+        length = min(_READ_BYTES, file.size - start)
+        try:
+            body = environment.store.get_range(key, start, length)
+        except (NotFoundError, UnreadableError):
+            return ""
+        if len(body) < length:
+            return ""
+        digest.update(body)
+    return digest.hexdigest()
+
+
+def _is_rollup(stored: StoredObject) -> bool:
+    parsed = parse_log_name(stored.key.rpartition("/")[2])
+    return parsed is not None and parsed[1]
+
+
+def _scope(rows: Sequence[StateRow]) -> Scope:
+    return Scope(rows[0].app_name, rows[0].user_id)

@@ -1,0 +1,77 @@
+"""What a check looks at, and what it found: what is wrong, what it costs, how to mend it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lakestore.history.archive import Archive
+from lakestore.history.environment import Environment
+
+Severity = Literal["lost", "mendable", "note"]
+"""`lost`: nothing in the lake brings it back. `mendable`: something does. `note`: costs nothing."""
+
+Progress = Callable[[str, int, int | None], None]
+"""Is told what is being read, how much of it is done, and how much there is, if that is known."""
+
+_KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    severity: Severity
+    kind: str
+    """What it is, in words that are the same for all of its kind."""
+    key: str
+    """The object; or the prefix of a log, or of a scope's entries."""
+    problem: str
+    """What is wrong."""
+    cost: str
+    """What of the lake suffers from it."""
+    remedy: str
+    """How to mend it."""
+    repaired: bool = False
+    """Whether this check has mended it."""
+
+
+class Findings:
+    """Collects findings: all are counted, the first thousand kept."""
+
+    def __init__(self) -> None:
+        self.kept: list[Finding] = []
+        self.counts: Counter[str] = Counter()
+        """Those that were not mended, by severity."""
+        self.repaired = 0
+
+    def add(self, *found: Finding) -> None:
+        """Take some more."""
+        for finding in found:
+            if finding.repaired:
+                self.repaired += 1
+            else:
+                self.counts[finding.severity] += 1
+        self.kept += found[: max(0, _KEPT - len(self.kept))]
+
+
+@dataclass(slots=True)
+class Look:
+    """What the parts of a check of one app share."""
+
+    env: Environment
+    archive: Archive
+    app: str
+    findings: Findings
+    progress: Progress
+    repair: bool
+    sessions: int = 0
+    """How many were proven."""
+    events: int = 0
+    """How many event rows were read."""
+    objects: int = 0
+    """How many objects were read."""
+    damaged: set[str] = field(default_factory=set)
+    """Packs and runs that are not what their manifest says."""

@@ -1,0 +1,247 @@
+"""Figures of a lake: what is in it, how much is packed, what compaction and a sweep would gain.
+
+Counts by listings and runs alone; no commit, entry or pack is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakestore.errors import NotFoundError, StorageError
+from lakestore.history.archive import EVENTS
+from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
+from lakestore.lake import Lake
+from lakestore.log.commits import LogFiles
+from lakestore.log.keys import (
+    app_entries,
+    app_logs,
+    app_manifests,
+    app_packs,
+    app_runs,
+    is_packed,
+    parse_entry_name,
+    parse_log,
+    parse_log_name,
+    user_in,
+)
+from lakestore.log.manifests import Manifest
+from lakestore.storage import StoredObject
+from lakestore.tables.runs import SessionRow
+
+_ATTEMPTS = 8
+_LISTS = 4
+"""Requests that a cold open begins with: the log, two scopes, manifests."""
+_PACKED_GETS = 8
+"""Requests for what is packed: footer and rows of a run, of a pack, of two scopes."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a user, or a whole app, has."""
+
+    sessions: int = 0
+    """Living sessions, as far as they are packed, and all of which nothing is."""
+    events: int = 0
+    """Events that are packed."""
+    packed_bytes: int = 0
+    """Bytes of packs; of a user, the share of its rows."""
+    fresh_objects: int = 0
+    """Commits and rollups that are not packed, and entries."""
+    fresh_bytes: int = 0
+    covered_objects: int = 0
+    """Commits and rollups that are packed: a sweep deletes them in its time."""
+    covered_bytes: int = 0
+
+
+@dataclass(slots=True)
+class AppStats:
+    """What one app has."""
+
+    app_name: str
+    total: Figures = field(default_factory=Figures)
+    users: dict[str, Figures] = field(default_factory=dict)
+    """By user id; the part of the key that stands for it, where the id is too long for one."""
+    objects: int = 0
+    """All objects: those of users, packs, runs and manifests."""
+    bytes: int = 0
+    packs: int = 0
+    runs: int = 0
+    manifests: int = 0
+    rows: int = 0
+    """Rows in packs."""
+    dead_rows: int = 0
+    """How many of them do not count any more."""
+    fresh_sessions: int = 0
+    """Sessions with something that is not packed."""
+    read_now: int = 0
+    """Objects that opening each of these once reads of their logs."""
+    entries: int = 0
+
+    @property
+    def requests_now(self) -> int:
+        """Requests to open a session in a new process, on average over those not all packed."""
+        if not self.fresh_sessions:
+            return self.requests_packed
+        scopes = max(1, len(self.users))
+        packed = _PACKED_GETS if self.runs else 0
+        log = -(-self.read_now // self.fresh_sessions)
+        return _LISTS + packed + log + -(-self.entries // scopes)
+
+    @property
+    def requests_packed(self) -> int:
+        """About as many once all is packed and swept."""
+        return _LISTS + _PACKED_GETS
+
+    @property
+    def objects_packed(self) -> int:
+        """About how many objects there are then."""
+        fresh = 1 if self.fresh_sessions or self.entries else 0
+        return max(self.packs + fresh, 0) + max(1, self.runs) + 1 if self.objects else 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether compaction would at least halve the requests, or leave a tenth of the objects."""
+        return (
+            self.requests_now >= 2 * self.requests_packed
+            or self.total.fresh_objects >= 10 * self.objects_packed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LakeStats:
+    """What a lake has, app by app."""
+
+    apps: Sequence[AppStats]
+    requests: Mapping[str, int]
+    """What counting asked of the store, by kind of request."""
+
+    @property
+    def objects(self) -> int:
+        """All objects of all apps."""
+        return sum(app.objects for app in self.apps)
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes."""
+        return sum(app.bytes for app in self.apps)
+
+
+def stats(lake: Lake, *, app_name: str | None = None) -> LakeStats:
+    """Count what a lake has. A few requests, and more by the thousand objects.
+
+    Args:
+        lake: The lake; read-only will do.
+        app_name: Only this app; None for all.
+
+    Raises:
+        FormatError: a manifest or run is damaged.
+        StorageError: the store failed.
+    """
+    before = lake.metrics.requests
+    apps = [_count(lake, app) for app in chosen_apps(lake, app_name)]
+    after = lake.metrics.requests
+    asked = {kind: n - before.get(kind, 0) for kind, n in after.items() if n > before.get(kind, 0)}
+    return LakeStats(apps, asked)
+
+
+def _count(lake: Lake, app: str) -> AppStats:
+    for _ in range(_ATTEMPTS):
+        try:
+            return _Counting(lake, app).run()
+        except NotFoundError:  # a newer manifest came, and what this one names was swept
+            continue
+    key = app_manifests(app)
+    raise StorageError(f"runs changed faster than they could be read. {key=}")
+
+
+class _Counting:
+    """Counts one app."""
+
+    def __init__(self, lake: Lake, app: str) -> None:
+        self._store = lake.environment.store
+        self._archive = lake.sessions.archive
+        self._stats = AppStats(app)
+
+    def run(self) -> AppStats:
+        """Return its figures."""
+        found, app = self._stats, self._stats.app_name
+        manifest = self._archive.newest(app_manifests(app))
+        for prefix in (app_manifests(app), app_packs(app), app_runs(app)):
+            for one in self._store.list(prefix):
+                self._add(one)
+                found.packs += prefix == app_packs(app) and is_packed(one.key)
+                found.runs += prefix == app_runs(app) and is_packed(one.key)
+                found.manifests += prefix == app_manifests(app)
+        if manifest.number:
+            self._count_packed(manifest)
+        self._count_logs(manifest)
+        self._count_entries()
+        return found
+
+    def _add(self, one: StoredObject) -> None:
+        self._stats.objects += 1
+        self._stats.bytes += one.size
+
+    def _both(self, user: str) -> tuple[Figures, Figures]:
+        return self._stats.total, self._stats.users.setdefault(user, Figures())
+
+    def _count_packed(self, manifest: Manifest) -> None:
+        packs = {pack.id: pack for pack in manifest.table(EVENTS.name).packs}
+        self._stats.rows = sum(pack.rows for pack in packs.values())
+        self._stats.dead_rows = sum(pack.dead for pack in packs.values())
+        for packed in self._archive.sessions(manifest):
+            row = packed.row
+            for figures in self._both(row.user_id):
+                figures.sessions += row.alive
+                figures.events += row.events if row.alive else 0
+                for segment in row.segments:
+                    pack = packs[segment.pack]
+                    figures.packed_bytes += pack.size * segment.rows // pack.rows
+
+    def _count_logs(self, manifest: Manifest) -> None:
+        listed = self._store.list(app_logs(self._stats.app_name))
+        for piece in pieces(logs_in(listed), OBJECTS_AT_ONCE):
+            rows = rows_of_logs(self._archive, manifest, [log for log, _ in piece])
+            for log, objects in piece:
+                self._count_log(log, objects, rows.get(log))
+
+    def _count_log(self, log: str, objects: Sequence[StoredObject], row: SessionRow | None) -> None:
+        key = parse_log(log)
+        user = key.user_id if key else row.user_id if row else user_in(log)
+        base, files = row.version if row else 0, LogFiles()
+        both = self._both(user)
+        for one in objects:
+            self._add(one)
+            version, is_rollup = parse_log_name(one.key.removeprefix(log)) or (0, False)
+            (files.rollups if is_rollup else files.commits).append(version)
+            for figures in both:
+                figures.fresh_objects += version > base
+                figures.fresh_bytes += one.size if version > base else 0
+                figures.covered_objects += version <= base
+                figures.covered_bytes += one.size if version <= base else 0
+        if files.commits and files.commits[-1] > base:
+            self._stats.fresh_sessions += 1
+            above = LogFiles(
+                [v for v in files.commits if v > base], [v for v in files.rollups if v > base]
+            )
+            start = above.newest_rollup or base
+            self._stats.read_now += len(above.above(start)[0]) + (start > base)
+            for figures in both:
+                figures.sessions += row is None
+
+    def _count_entries(self) -> None:
+        for folder, objects in grouped(self._store.list(app_entries(self._stats.app_name))):
+            user = user_in(folder)
+            for one in objects:
+                self._add(one)
+                if parse_entry_name(one.key.removeprefix(folder)) is None:
+                    continue
+                self._stats.entries += 1
+                self._stats.total.fresh_objects += 1
+                self._stats.total.fresh_bytes += one.size
+                if user:
+                    figures = self._stats.users.setdefault(user, Figures())
+                    figures.fresh_objects += 1
+                    figures.fresh_bytes += one.size

@@ -1,0 +1,284 @@
+"""The commands that run jobs: arguments in, one call, text or JSON out.
+
+Exit codes: 0 all is well; 1 an error, or a check that found something lost or mendable, or a sweep
+that could not do all; 2 arguments that make no sense.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lakestore.clock import SystemClock
+from lakestore.errors import InputError, LakeError
+from lakestore.lake import Lake
+from lakestore.shell.progress import ProgressLine
+from lakestore.shell.text import shown_url, terminal_width, visible_lines
+
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)")
+
+url_argument = click.argument("url")
+app_option = click.option("--app", "app_name", help="Only this app.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing; tell what would be.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """A time such as 45m, 2h, 1d or, in seconds, 90."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        """Return what was written as a time."""
+        if isinstance(value, timedelta):
+            return value
+        match = _DURATION.fullmatch(str(value).strip())
+        if match is None:
+            self.fail("a time is written as 90, 45m, 2h or 1d", param, ctx)
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
+
+
+def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn what lakestore raises on purpose into one line on stderr and exit code 1."""
+
+    @wraps(command)
+    def reporting(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except LakeError as error:
+            url = kwargs.get("url")
+            message = str(error).replace(url, shown_url(url)) if url else str(error)
+            raise click.ClickException(visible_lines(message)) from None
+
+    return reporting
+
+
+def _open(url: str, *, read_only: bool = False) -> Lake:
+    """Open a lake that must exist: a job on a URL that was mistyped shall not make one."""
+    if not read_only:
+        Lake.open(url, read_only=True).close()
+    return Lake.open(url, read_only=read_only, rollups=False)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _ask(question: str, *, yes: bool) -> None:
+    """Go on only if that is wanted; where nobody can be asked, only with `--yes`."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InputError("this deletes for good, and there is no terminal to ask on; say --yes")
+    click.confirm(question, abort=True, err=True)
+
+
+def _job(name: str) -> Any:
+    from lakestore import jobs
+
+    found = getattr(jobs, name, None)
+    if found is None:
+        raise InputError(f"this version of lakestore has no {name}")
+    return found
+
+
+@click.command()
+@url_argument
+@app_option
+@click.option(
+    "--policy",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.toml",
+    help="First prune what this retention policy allows; asks, or needs --yes.",
+)
+@yes_option
+@json_option
+@reports_errors
+def compact(url: str, app_name: str | None, policy: Path | None, yes: bool, as_json: bool) -> None:
+    """Pack what was committed since the last time into large objects.
+
+    No answer changes; reads take fewer requests. Run it as often as you like, from anywhere.
+    """
+    from lakestore.jobs import compact as run
+    from lakestore.shell.reports import compact_lines, to_json
+
+    options: dict[str, Any] = {"app_name": app_name}
+    if policy is not None:
+        options["policy"] = _job("RetentionPolicy").from_toml(policy)
+        _ask(f"Prune {shown_url(url)} by {policy}?", yes=yes)
+    with _open(url) as lake:
+        report = run(lake, **options)
+    _print([to_json(report)] if as_json else compact_lines(report))
+
+
+@click.command()
+@url_argument
+@app_option
+@click.option(
+    "--grace",
+    type=Duration(),
+    metavar="TIME",
+    help="How old what makes an object needless must be, as 45m or 2h.  [default: the lake's own]"
+    " Shorter: only if nobody else has the lake open; asks, or needs --yes.",
+)
+@dry_run_option
+@yes_option
+@json_option
+@reports_errors
+def sweep(
+    url: str,
+    app_name: str | None,
+    grace: timedelta | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Delete objects that nobody needs any more.
+
+    No answer changes. What is needless, and for how long, is told by the store's own clock. Ends
+    with 1 if something could not be deleted.
+    """
+    from lakestore.jobs import sweep as run
+    from lakestore.shell.reports import sweep_lines, to_json
+
+    with _open(url) as lake:
+        own = timedelta(seconds=lake.environment.limits.grace)
+        if grace is not None and grace < own and not dry_run:
+            _ask(f"Does nobody else have {shown_url(url)} open?", yes=yes)
+        report = run(lake, app_name=app_name, grace=grace, dry_run=dry_run)
+    _print([to_json(report)] if as_json else sweep_lines(report))
+    sys.exit(1 if report.failures else 0)
+
+
+@click.command()
+@url_argument
+@app_option
+@click.option("--repair", is_flag=True, help="Mend what can be mended without losing anything.")
+@json_option
+@reports_errors
+def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
+    """Read a whole lake and tell what in it is not as it should be.
+
+    Tells of each thing what it costs and how to mend it. Ends with 1 if something is lost or left
+    to mend; notes alone end with 0.
+    """
+    from lakestore.jobs import check as run
+    from lakestore.shell.reports import check_lines, to_json
+
+    with _open(url, read_only=not repair) as lake, ProgressLine(SystemClock()) as progress:
+        report = run(lake, app_name=app_name, repair=repair, progress=progress)
+    _print([to_json(report)] if as_json else check_lines(report, terminal_width()))
+    sys.exit(0 if report.healthy else 1)
+
+
+@click.command()
+@url_argument
+@app_option
+@click.option(
+    "--users", type=click.IntRange(min=0), default=10, show_default=True, help="How many to show."
+)
+@json_option
+@reports_errors
+def stats(url: str, app_name: str | None, users: int, as_json: bool) -> None:
+    """Tell what a lake has, and what compaction would gain."""
+    from lakestore.jobs import stats as run
+    from lakestore.shell.reports import stats_lines, to_json
+
+    with _open(url, read_only=True) as lake:
+        report = run(lake, app_name=app_name)
+    shown = stats_lines(report, shown_url(url), users, terminal_width())
+    _print([to_json(report)] if as_json else shown)
+
+
+_PRUNED = {
+    "sessions": ("prune_sessions", "idle_days", "sessions that nobody has used for that long"),
+    "events": ("prune_events", "older_than_days", "old events of living sessions"),
+    "user-state": ("prune_user_state", "idle_days", "user: keys that nobody has set for that long"),
+}
+
+
+@click.command()
+@click.argument("what", type=click.Choice(list(_PRUNED)))
+@url_argument
+@click.option("--idle-days", type=click.IntRange(min=1), help="For sessions and user-state.")
+@click.option("--older-than-days", type=click.IntRange(min=1), help="For events.")
+@app_option
+@click.option("--user", "user_id", help="Only this user; needs --app.")
+@dry_run_option
+@yes_option
+@json_option
+@reports_errors
+def prune(
+    what: str,
+    url: str,
+    idle_days: int | None,
+    older_than_days: int | None,
+    app_name: str | None,
+    user_id: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Forget old sessions, old events, or user state that nobody sets any more.
+
+    Tells first what would go, and asks. Gone for readers at once; the bytes go with the next
+    compact and sweep.
+    """
+    from lakestore.shell.reports import prune_lines, to_json
+
+    name, measure, words = _PRUNED[what]
+    given = {"idle_days": idle_days, "older_than_days": older_than_days}
+    days = given.pop(measure)
+    if days is None or any(value is not None for value in given.values()):
+        raise click.UsageError(f"`prune {what}` needs --{measure.replace('_', '-')} alone: {words}")
+    run = _job(name)
+    with _open(url) as lake:
+        options = {measure: days, "app_name": app_name, "user_id": user_id}
+        report = run(lake, **options, dry_run=True) if dry_run or not yes else None
+        if not dry_run:
+            if report is not None:
+                click.echo("\n".join(prune_lines(report)), err=True)
+            _ask(f"Prune this from {shown_url(url)}?", yes=yes)
+            report = run(lake, **options)
+    assert report is not None
+    _print([to_json(report)] if as_json else prune_lines(report))
+
+
+@click.command()
+@url_argument
+@click.option("--app", "app_name", required=True, help="The user's app.")
+@click.option("--user", "user_id", required=True, help="The user.")
+@click.option("--wait", is_flag=True, help="Stay for the lake's grace and look once more.")
+@yes_option
+@json_option
+@reports_errors
+def erase(url: str, app_name: str, user_id: str, wait: bool, yes: bool, as_json: bool) -> None:
+    """Erase a user: all sessions, all state, every byte.
+
+    Prints a receipt. It is pending until the bytes were looked for again after the grace: with
+    --wait, or by running it again later with --wait.
+    """
+    from lakestore.shell.reports import erase_lines, to_json
+
+    run = _job("erase_user")
+    with _open(url) as lake:
+        _ask(f"Erase the user {user_id!r} of {app_name!r} from {shown_url(url)}?", yes=yes)
+        receipt = run(lake, app_name, user_id)
+        while wait and receipt.pending:
+            receipt = receipt.finish(lake)
+    _print([to_json(receipt)] if as_json else erase_lines(receipt))
+
+
+COMMANDS = (compact, sweep, check, stats, prune, erase)

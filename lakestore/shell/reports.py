@@ -1,0 +1,202 @@
+"""What jobs report, as lines for people and as JSON for programs. Counts nothing by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import click
+
+from lakestore.jobs import AppStats, CheckReport, Figures, Finding, LakeStats, SweepReport
+from lakestore.shell.text import byte_size, clip, plural, visible, width, wrap
+
+_SEVERITIES = {"lost": ("LOST", "red"), "mendable": ("MENDABLE", "yellow"), "note": ("note", None)}
+_FIGURE_HEADS = ("user", "sessions", "events", "packed", "fresh", "to sweep")
+
+
+def to_json(report: object) -> str:
+    """Return a report as one JSON object, whose names are those of its fields."""
+    plain = asdict(report) if is_dataclass(report) and not isinstance(report, type) else report
+    return json.dumps(plain, ensure_ascii=False, indent=2, default=str)
+
+
+def compact_lines(report: Any) -> Iterator[str]:
+    """Yield what a compaction did."""
+    yield (
+        f"packed {plural(report.events, 'event')} of {plural(report.sessions, 'session')}"
+        f" into {byte_size(report.packed_bytes)}  ({report.elapsed_ms / 1_000:.1f} s)"
+    )
+    repacked = getattr(report, "repacked_bytes", 0)
+    if repacked:
+        yield f"rewrote {byte_size(repacked)} of older packs"
+    for pruned in getattr(report, "pruned", ()):
+        yield from prune_lines(pruned)
+
+
+def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was pruned, or would be."""
+    thing = {"state": "key"}.get(report["table"], report["table"].removesuffix("s"))
+    verb = "would prune" if report["dry_run"] else "pruned"
+    yield (
+        f"{verb} {plural(report['deleted_count'], thing)}, {byte_size(report['deleted_bytes'])}"
+        f"  ({report['elapsed_ms'] / 1_000:.1f} s)"
+    )
+
+
+def erase_lines(receipt: Any) -> Iterator[str]:
+    """Yield what was erased, and what is left to do."""
+    yield (
+        f"erased {plural(len(receipt.sessions), 'session')};"
+        f" {plural(len(receipt.removed), 'object')} deleted; {receipt.status}"
+    )
+    if receipt.left:
+        yield f"{plural(len(receipt.left), 'object')} could not go yet"
+    if receipt.pending:
+        yield "pending: what was under way may still land. Run it again with --wait, or later."
+    yield "a lake cannot see:"
+    yield from (f"  {visible(place)}" for place in receipt.not_seen)
+
+
+def sweep_lines(report: SweepReport) -> Iterator[str]:
+    """Yield what a sweep deleted, or would."""
+    verb = "would delete" if report.dry_run else "deleted"
+    if report.deleted:
+        heads = ("kind", "objects", "bytes")
+        rows = [
+            (kind, f"{it.objects:,}", byte_size(it.bytes)) for kind, it in report.deleted.items()
+        ]
+        total = ("all", f"{report.objects:,}", byte_size(report.bytes))
+        yield f"{verb}:"
+        yield from _columns(heads, [*rows, total])
+    else:
+        yield f"{verb} nothing: all that is there is needed, or too young"
+    if report.named:
+        yield (
+            f"{plural(report.named, 'pack or run', 'packs and runs')} of jobs that died:"
+            f" {'would be' if report.dry_run else 'are'} named, a later sweep deletes them"
+        )
+    if report.failures:
+        heading = f"{plural(report.failures, 'thing')} could not be done; the rest was:"
+        yield click.style(heading, fg="red")
+        for reason in report.reasons:
+            yield f"  {visible(reason)}"
+    yield _cost(report.requests, report.elapsed_ms)
+
+
+def check_lines(report: CheckReport, room: int) -> Iterator[str]:
+    """Yield what a check found, worst first."""
+    order = list(_SEVERITIES)
+    for finding in sorted(report.findings, key=lambda it: (it.repaired, order.index(it.severity))):
+        yield from _finding(finding, room)
+        yield ""
+    more = sum(report.counts.values()) + report.repaired - len(report.findings)
+    if more:
+        yield f"and {more:,} more"
+    yield (
+        f"read {plural(report.objects, 'object')}: {plural(report.apps, 'app')},"
+        f" {plural(report.sessions, 'session')}, {plural(report.events, 'event')}"
+    )
+    yield _cost(report.requests, report.elapsed_ms)
+    found = [f"{report.counts[name]:,} {name}" for name in order[:2] if report.counts.get(name)]
+    found += [plural(report.counts["note"], "note")] if report.counts.get("note") else []
+    found += [f"{report.repaired:,} repaired"] if report.repaired else []
+    words = ", ".join(found) or "nothing is wrong"
+    yield click.style(words, fg="green" if report.healthy else "red", bold=True)
+
+
+def _finding(finding: Finding, room: int) -> Iterator[str]:
+    word, colour = _SEVERITIES[finding.severity]
+    mark = click.style("repaired" if finding.repaired else word, fg=colour, bold=True)
+    yield f"{mark}  {finding.kind}"
+    yield f"  {visible(finding.key)}"  # whole: it is to be copied
+    problem = finding.problem.replace(f". key={finding.key!r}", "")
+    for name, text in (("what", problem), ("cost", finding.cost), ("mend", finding.remedy)):
+        for number, line in enumerate(wrap(text, max(room - 8, 20))):
+            yield f"  {name if number == 0 else '    '}  {line}"
+
+
+def stats_lines(report: LakeStats, url: str, users: int, room: int) -> Iterator[str]:
+    """Yield what a lake has, of each app its `users` largest users."""
+    for app in report.apps:
+        yield from _app_lines(app, users, room)
+        if app.is_due:
+            yield click.style(f"  compaction is due: lakestore compact {visible(url)}", bold=True)
+        yield ""
+    yield (
+        f"{plural(len(report.apps), 'app')}, {plural(report.objects, 'object')},"
+        f" {byte_size(report.bytes)}"
+    )
+    yield _cost(report.requests)
+
+
+def _app_lines(app: AppStats, users: int, room: int) -> Iterator[str]:
+    total = app.total
+    yield (
+        f"{click.style(visible(app.app_name), bold=True)}  {plural(total.sessions, 'session')},"
+        f" {plural(app.objects, 'object')}, {byte_size(app.bytes)}"
+    )
+    dead = f", {100 * app.dead_rows // app.rows} % of the rows dead" if app.dead_rows else ""
+    yield (
+        f"  packed    {plural(total.events, 'event')}, {byte_size(total.packed_bytes)}"
+        f" in {plural(app.packs, 'pack')} and {plural(app.runs, 'run')}{dead}"
+    )
+    yield (
+        f"  fresh     {plural(total.fresh_objects, 'object')}, {byte_size(total.fresh_bytes)};"
+        f" {plural(app.fresh_sessions, 'session')} with something to pack"
+    )
+    yield (
+        f"  to sweep  {plural(total.covered_objects, 'object')},"
+        f" {byte_size(total.covered_bytes)}: packed, and kept until the grace is over"
+    )
+    yield (
+        f"  opening a session in a new process takes about {app.requests_now} requests;"
+        f" once compacted, {app.requests_packed}"
+    )
+    largest = sorted(app.users.items(), key=lambda it: (-_size(it[1]), it[0]))
+    rows = [_figures(user, figures) for user, figures in largest[:users]]
+    if rows:
+        yield ""
+        for line in _columns(_FIGURE_HEADS, rows, min(40, room // 3)):
+            yield f"  {line}"
+    if len(largest) > users:
+        yield f"  and {plural(len(largest) - users, 'user')} more"
+
+
+def _figures(user: str, it: Figures) -> tuple[str, ...]:
+    return (
+        visible(user),
+        f"{it.sessions:,}",
+        f"{it.events:,}",
+        byte_size(it.packed_bytes),
+        byte_size(it.fresh_bytes),
+        byte_size(it.covered_bytes),
+    )
+
+
+def _size(figures: Figures) -> int:
+    return figures.packed_bytes + figures.fresh_bytes + figures.covered_bytes
+
+
+def _columns(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], widest: int = 40
+) -> Iterator[str]:
+    """Yield a table whose first column is text, of at most `widest`, and whose others are not."""
+    cells = [heads, *([clip(row[0], widest), *row[1:]] for row in rows)]
+    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
+    for number, row in enumerate(cells):
+        first = row[0] + " " * (widths[0] - width(row[0]))
+        rest = (
+            " " * (columns - width(cell)) + cell
+            for cell, columns in zip(row[1:], widths[1:], strict=True)
+        )
+        yield "  ".join([first, *rest])
+        if number == 0:
+            yield "  ".join("─" * columns for columns in widths)
+
+
+def _cost(requests: Mapping[str, int], elapsed_ms: int | None = None) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(requests.items()))
+    spent = "" if elapsed_ms is None else f", {elapsed_ms / 1_000:.1f} s"
+    return click.style(f"{plural(sum(requests.values()), 'request')} ({kinds}){spent}", dim=True)

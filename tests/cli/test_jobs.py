@@ -1,0 +1,280 @@
+"""The commands that run jobs, as a user reads them and as a script does."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lakestore import Lake, jobs
+from lakestore.cli import main
+from lakestore.jobs import compact, sweep
+from lakestore.log.keys import commit_key
+from tests.support.sites import APP, Work
+
+
+def run(*arguments: str | Path, answer: str | None = None) -> Result:
+    """Run a command as the shell would, 100 columns wide."""
+    runner = CliRunner(env={"COLUMNS": "100"})
+    return runner.invoke(main, [str(argument) for argument in arguments], input=answer)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A lake with some work in it."""
+    folder = str(tmp_path / "lake")
+    with Lake.open(folder) as lake:
+        Work(lake).some(40)
+    return folder
+
+
+def swept(url: str) -> None:
+    """Pack all and sweep it."""
+    with Lake.open(url) as lake:
+        compact(lake)
+        sweep(lake, grace=0)
+
+
+def break_a_commit(url: str) -> str:
+    """Cut a commit of a living session short; return its key."""
+    with Lake.open(url) as lake:
+        work = Work(lake, seed=9)
+        work.some(1)
+        (key,) = work.markers
+    path = Path(url) / commit_key(key.log, 1)
+    path.write_bytes(path.read_bytes()[:50])
+    return commit_key(key.log, 1)
+
+
+def test_compact_tells_what_it_packed(url: str) -> None:
+    """One line says how much was packed; a second time there is nothing."""
+    done = run("compact", url)
+    assert done.exit_code == 0
+    assert done.output.startswith("packed ")
+    assert run("compact", url).output.startswith("packed 0 events of 0 sessions into 0 B")
+    assert json.loads(run("compact", url, "--json").output)["events"] == 0
+
+
+def test_sweep_asks_before_it_shortens_the_grace(url: str) -> None:
+    """Without a terminal to ask on, a shorter grace needs --yes; a dry run does not."""
+    run("compact", url)
+    refused = run("sweep", url, "--grace", "0")
+    assert refused.exit_code == 1
+    assert "say --yes" in refused.output
+    told = run("sweep", url, "--grace", "0", "--dry-run")
+    assert told.output.startswith("would delete:\nkind ")
+    done = run("sweep", url, "--grace", "0s", "--yes")
+    assert done.exit_code == 0
+    assert done.output.splitlines()[3:-1] == told.output.splitlines()[3:-1]
+    assert run("sweep", url).output.startswith("deleted nothing: ")
+
+
+def test_sweep_prints_json(url: str) -> None:
+    """Programs get one object with the names of the report."""
+    run("compact", url)
+    report = json.loads(run("sweep", url, "--grace", "0", "--yes", "--json").output)
+    assert set(report["deleted"]) >= {"commits", "entries"}
+    assert report["failures"] == 0
+    assert report["dry_run"] is False
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+def test_sweep_ends_with_1_when_something_stays(url: str) -> None:
+    """What could not be deleted is named, and a script notices."""
+    swept_before = run("compact", url)
+    assert swept_before.exit_code == 0
+    folder = next((Path(url) / "events").rglob("session=*"))
+    folder.chmod(0o500)
+    try:
+        done = run("sweep", url, "--grace", "0", "--yes")
+    finally:
+        folder.chmod(0o700)
+    assert done.exit_code == 1
+    assert "could not" in done.output
+
+
+def test_check_of_a_whole_lake(url: str) -> None:
+    """A lake that is whole is told so, on its last line, with exit code 0."""
+    swept(url)
+    checked = run("check", url)
+    assert checked.exit_code == 0
+    assert checked.output.splitlines()[-1] == "nothing is wrong"
+
+
+def test_check_tells_what_is_wrong(url: str) -> None:
+    """Each finding has its key whole, what it costs and how to mend it; the exit code is 1."""
+    swept(url)
+    key = break_a_commit(url)
+    checked = run("check", url)
+    assert checked.exit_code == 1
+    assert checked.output.startswith(f"LOST  damaged commit\n  {key}\n  what  not a Parquet file.")
+    assert "\n  cost  the session cannot be read; no other one suffers\n" in checked.output
+    assert checked.output.splitlines()[-1] == "1 lost"
+    assert all(len(line) <= 100 for line in checked.output.splitlines() if key not in line)
+    report = json.loads(run("check", url, "--json").output)
+    assert report["counts"] == {"lost": 1}
+    assert report["findings"][0]["key"] == key
+
+
+def test_check_passes_over_strays(url: str) -> None:
+    """What is not ours is a note, and no reason to fail."""
+    (Path(url) / "README").write_text("mine")
+    checked = run("check", url)
+    assert checked.exit_code == 0
+    assert checked.output.splitlines()[-1] == "1 note"
+
+
+def test_check_repairs_when_told(url: str) -> None:
+    """With --repair missing entries are put, and the lake is healthy then."""
+    for entry in (Path(url) / "state").rglob("*.parquet"):
+        entry.unlink()
+    repaired = run("check", url, "--repair")
+    assert repaired.exit_code == 0
+    assert "repaired" in repaired.output.splitlines()[-1]
+    assert "user:" not in repaired.output
+    assert run("check", url).output.splitlines()[-1] == "nothing is wrong"
+
+
+def test_stats_are_shown(url: str) -> None:
+    """What a lake has fits 100 columns, and says when compaction is due."""
+    shown = run("stats", url).output
+    assert shown.startswith("travel  ")
+    assert f"compaction is due: lakestore compact {url}" in shown
+    assert "user  sessions" in shown
+    assert max(len(line) for line in shown.splitlines() if url not in line) <= 100
+    assert "and 2 users more" in run("stats", url, "--users", "1").output
+    swept(url)
+    assert "due" not in run("stats", url).output
+    (app,) = json.loads(run("stats", url, "--json").output)["apps"]
+    assert app["app_name"] == APP
+
+
+@pytest.mark.parametrize("command", ["compact", "sweep", "check", "stats"])
+def test_a_lake_that_is_not_there_is_not_made(command: str, tmp_path: Path) -> None:
+    """A URL with a mistake in it is an error, and no new lake."""
+    missing = run(command, tmp_path / "none")
+    assert missing.exit_code == 1
+    assert "there is no lake here" in missing.output
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("command", ["compact", "sweep", "check", "stats"])
+def test_an_app_that_is_not_there_is_no_error(command: str, url: str) -> None:
+    """Of an app that has nothing there is nothing to do."""
+    assert run(command, url, "--app", "none such").exit_code == 0
+
+
+def test_times_are_written_for_people(url: str) -> None:
+    """A grace is 90, 45m, 2h or 1d; all else is told how to write it."""
+    for time in ("7200", "90m", "2h", "1.5d"):
+        assert run("sweep", url, "--grace", time, "--dry-run").exit_code == 0
+    wrong = run("sweep", url, "--grace", "soon")
+    assert wrong.exit_code == 2
+    assert "45m" in wrong.output
+
+
+class Pruning:
+    """Stands in for the job, and notes how it was called."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+
+    def __call__(self, lake: Lake, **options: Any) -> dict[str, Any]:
+        self.calls.append(options)
+        return {
+            "table": "sessions",
+            "deleted_count": 3,
+            "deleted_bytes": 1_500,
+            "deleted_objects": 0,
+            "elapsed_ms": 10,
+            "dry_run": options.get("dry_run", False),
+        }
+
+
+@pytest.fixture
+def pruning(monkeypatch: pytest.MonkeyPatch) -> Pruning:
+    """Let every prune command call a stand-in."""
+    made = Pruning()
+    for name in ("prune_sessions", "prune_events", "prune_user_state"):
+        monkeypatch.setattr(jobs, name, made, raising=False)
+    return made
+
+
+def test_prune_tells_first_and_needs_a_yes(url: str, pruning: Pruning) -> None:
+    """Without --yes and a terminal nothing goes, and what would go is told."""
+    refused = run("prune", "sessions", url, "--idle-days", "30")
+    assert refused.exit_code == 1
+    assert "would prune 3 sessions, 1.5 kB" in refused.output
+    assert [call["dry_run"] for call in pruning.calls] == [True]
+
+
+def test_prune_passes_on_what_was_asked(url: str, pruning: Pruning) -> None:
+    """With --yes it is done at once, in the scope that was given."""
+    arguments = ("--older-than-days", "9", "--app", "travel", "--user", "ana", "--yes", "--json")
+    done = run("prune", "events", url, *arguments)
+    assert json.loads(done.output)["deleted_count"] == 3
+    assert pruning.calls == [{"older_than_days": 9, "app_name": "travel", "user_id": "ana"}]
+    told = run("prune", "user-state", url, "--idle-days", "9", "--dry-run")
+    assert told.output.startswith("would prune")
+    assert pruning.calls[-1]["dry_run"]
+
+
+def test_prune_needs_the_right_measure(url: str, pruning: Pruning) -> None:
+    """Events have an age, sessions and user state have been idle; neither has a default."""
+    for arguments in ([], ["--idle-days", "3"], ["--older-than-days", "0"]):
+        assert run("prune", "events", url, *arguments).exit_code == 2
+    assert pruning.calls == []
+
+
+def test_erase_prints_a_receipt(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receipt says what went, what is pending, and what a lake cannot see."""
+    done = types.SimpleNamespace(
+        sessions=(1, 2),
+        removed=("a",),
+        left=(),
+        pending=False,
+        status="done",
+        not_seen=("backups",),
+    )
+    pending = types.SimpleNamespace(**{**vars(done), "pending": True, "status": "pending"})
+    pending.finish = lambda lake: done
+    asked: list[tuple[str, str]] = []
+
+    def erase_user(lake: Lake, app: str, user: str) -> Any:
+        asked.append((app, user))
+        return pending
+
+    monkeypatch.setattr(jobs, "erase_user", erase_user, raising=False)
+    scope = ("--app", "travel", "--user", "ana")
+    assert run("erase", url, *scope).exit_code == 1
+    assert asked == []
+    shown = run("erase", url, *scope, "--yes").output
+    assert shown.startswith("erased 2 sessions; 1 object deleted; pending\npending: ")
+    assert "pending" not in run("erase", url, *scope, "--yes", "--wait").output
+    assert run("erase", url, "--user", "ana").exit_code == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such terminals")
+def test_on_a_terminal_it_asks(url: str) -> None:
+    """Someone at a terminal is asked, and no is no."""
+    run("compact", url)
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "lakestore.cli", "sweep", url, "--grace", "0"]
+    with subprocess.Popen(
+        command, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.write(leader, b"n\n")
+        output, errors = process.communicate(timeout=60)
+    os.close(leader)
+    os.close(follower)
+    assert process.returncode == 1
+    assert "Does nobody else have" in errors
+    assert output == ""

@@ -1,0 +1,77 @@
+"""Figures of a lake, as they are before and after compaction and sweep."""
+
+from __future__ import annotations
+
+from lakestore.jobs import compact, stats, sweep
+from lakestore.log.keys import SessionKey
+from tests.support.histories import said
+from tests.support.sites import APP, USERS, Site, Work
+
+
+def filled() -> Site:
+    """Return a lake with some work in it."""
+    site = Site()
+    Work(site.lake).some(80)
+    return site
+
+
+def test_what_is_fresh_is_counted() -> None:
+    """Before compaction all is fresh: objects and bytes are those of the store."""
+    site = filled()
+    (app,) = stats(site.lake).apps
+    objects = [one for one in site.store.list("") if one.key != "lakestore.json"]
+    assert app.app_name == APP
+    assert (app.objects, app.bytes) == (len(objects), sum(one.size for one in objects))
+    assert app.total.fresh_objects == len(objects)
+    assert app.total.covered_objects == app.total.events == app.packs == 0
+    assert set(app.users) == set(USERS)
+    assert sum(each.sessions for each in app.users.values()) == app.total.sessions
+    assert app.is_due
+
+
+def test_what_is_packed_is_counted() -> None:
+    """After compaction commits are covered, and after a sweep they are gone."""
+    site = filled()
+    compact(site.lake)
+    (app,) = stats(site.lake).apps
+    commits = len(site.stored("events/log/"))
+    assert app.total.covered_objects == commits
+    for found, kind in ((app.packs, "packs/"), (app.manifests, "manifests/"), (app.runs, "runs/")):
+        assert found == len(site.stored(kind)) > 0
+    events = site.lake.sql("select count(*) from events").fetchall()[0][0]
+    assert app.total.events == events
+    living = site.lake.sql("select count(*) from sessions").fetchall()[0][0]
+    assert app.total.sessions == living
+    sweep(site.lake, grace=0)
+    (app,) = stats(site.lake).apps
+    assert app.total.covered_objects == app.total.fresh_objects == 0
+    assert app.objects == len(site.stored()) - 1
+    assert not app.is_due
+    assert app.requests_now == app.requests_packed
+
+
+def test_what_is_on_top_is_counted() -> None:
+    """What is committed after compaction counts as fresh, of its own user alone."""
+    site = filled()
+    compact(site.lake)
+    sweep(site.lake, grace=0)
+    key = SessionKey(APP, "eve", "new")
+    marker = site.lake.sessions.create(key, {}, generated=True).marker
+    site.lake.sessions.append(key, marker, [said("e")])
+    (app,) = stats(site.lake).apps
+    assert app.users["eve"].fresh_objects == app.total.fresh_objects == 2
+    assert app.users["eve"].sessions == 1
+
+
+def test_long_ids_and_empty_lakes() -> None:
+    """An id of which only a digest is in the keys is shown by that; an empty lake has nothing."""
+    site = Site()
+    assert stats(site.lake).apps == []
+    for app in ("a", "Ä" * 100):
+        site.lake.sessions.create(SessionKey(app, "ü" * 100, "s"), {"user:a": 1}, generated=True)
+    found = stats(site.lake)
+    assert [app.app_name for app in found.apps] == ["a", "Ä" * 100]
+    assert all("~" in user for app in found.apps for user in app.users)
+    compact(site.lake)
+    assert set(stats(site.lake).apps[0].users) >= {"ü" * 100}
+    assert set(found.requests) == {"LIST", "GET"}
