@@ -43,6 +43,8 @@ Place = tuple[str, str]
 _READ_BYTES = 8 * 2**20
 _FIRST = ("", "")
 _LAST = "\U0010ffff" * 8
+LAST: Place = (_LAST, _LAST)
+"""After every row of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class Archive:
         app_name: str,
         files: Sequence[StoredFile],
         low: Place = _FIRST,
-        high: Place = (_LAST, _LAST),
+        high: Place = LAST,
     ) -> Iterator[R]:
         """Yield the rows of some runs from `low` to `high`, ascending, one a place.
 

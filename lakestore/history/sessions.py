@@ -228,14 +228,31 @@ class Sessions:
         """
         for _ in range(_ATTEMPTS):
             view = self._refresh(key)
-            self.shared.complete(view.newest, {})
             if not view.alive:
+                self.shared.complete(view.newest, {})
                 return
-            rows = self._make.delete(key, view.marker)
-            if self._commit(key, view.marker, rows) is None:
-                self._keep(view.follow(rows))
+            if self.end(view):
                 return
         raise _contended(key)
+
+    def end(self, view: SessionView) -> bool:
+        """End a session if `view`, in which it lives, is still all of it; tell whether it was.
+
+        Raises:
+            StorageError: it was not ended, or (`UnknownOutcomeError`) it may have been.
+        """
+        key = view.key
+        if not self._env.is_young(view.seen):
+            now = self.load(key)
+            if not now.alive or (now.version, now.token) != (view.version, view.token):
+                return False
+            view = now
+        self.shared.complete(view.newest, {})
+        rows = self._make.delete(key, view.marker)
+        if self._commit(key, view.marker, rows) is not None:
+            return False
+        self._keep(view.follow(rows))
+        return True
 
     def marker_at(self, key: SessionKey, last_event_id: str | None) -> Marker:
         """Return the marker for a caller that knows only its last event's id (None: no event).

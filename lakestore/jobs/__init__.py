@@ -1,5 +1,15 @@
 """What runs later: jobs that pack, prune and clean a lake, from any process at any time."""
 
 from lakestore.jobs.compact import CompactReport, compact
+from lakestore.jobs.prune import PruneReport, prune_events, prune_sessions, prune_user_state
+from lakestore.jobs.retention import RetentionPolicy
 
-__all__ = ["CompactReport", "compact"]
+__all__ = [
+    "CompactReport",
+    "PruneReport",
+    "RetentionPolicy",
+    "compact",
+    "prune_events",
+    "prune_sessions",
+    "prune_user_state",
+]

@@ -62,6 +62,10 @@ class Publisher:
         self._env = environment
         self._archive = archive
         self._app = app_name
+        self.published: frozenset[Place] = frozenset()
+        """Which sessions' changes counted, in what was published last."""
+        self.published_state: frozenset[Place] = frozenset()
+        """Which keys of shared state were new in it."""
 
     def publish(self, changes: Changes) -> Manifest | None:
         """Make `changes` part of the newest manifest and create the next one.
@@ -110,6 +114,7 @@ class Publisher:
         }
         sessions = {place: change.after for place, change in kept.items()}
         state = self._new_state(newest, changes.state)
+        self.published, self.published_state = frozenset(sessions), frozenset(state)
         if not sessions and not state:
             return None
         packs, empty = _packs(newest.table(EVENTS.name).packs, changes.packs, kept.values())

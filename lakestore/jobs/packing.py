@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestore.history.archive import EVENTS
@@ -61,13 +62,11 @@ class Packer:
         task = self._task
         for view, before in self._sessions.fresh(task.app_name, task.first, task.last):
             rows = view.rows()
-            self._changes.state += _shared(rows)
+            self._changes.state += shared_of(rows)
             part = None
             if rows:
                 table = events.to_table(rows)
-                newest = pc.max(table["event_time"]).cast("int64").as_py()
-                # A microsecond more than what was rounded to one.
-                part = self._builder.add(table, None if newest is None else (newest + 1) / 1e6)
+                part = self._builder.add(table, latest_time(table))
             self._waiting.append((view, before, part))
             if self._builder.nbytes >= task.pack_bytes:
                 self._store()
@@ -93,7 +92,14 @@ class Packer:
             self._changes.add(Change(before, row_of(view, before, segments)))
 
 
-def _shared(rows: list[EventRow]) -> Iterator[StateRow]:
+def latest_time(table: pa.Table) -> float | None:
+    """Return a time that no event in `table` is after, in seconds since 1970 UTC."""
+    newest = pc.max(table["event_time"]).cast("int64").as_py()
+    # A microsecond more than what was rounded to one.
+    return None if newest is None else (newest + 1) / 1e6
+
+
+def shared_of(rows: list[EventRow]) -> Iterator[StateRow]:
     """Yield what the commits of `rows` set in shared state: their entries may be missing."""
     for _, commit in groupby(rows, key=lambda row: row.version):
         for found in shared_rows(list(commit)).values():
