@@ -176,10 +176,13 @@ class Archive:
         answer.set_result(self._manifests[manifests][0])
         return answer
 
+    def seen(self, manifests: str) -> float:
+        """Return `Clock.elapsed` when the newest manifest was last asked for; it was before."""
+        return self._manifests[manifests][1]
+
     def is_recent(self, manifests: str) -> bool:
         """Tell whether the newest manifest was asked for within the view age limit."""
-        known = self._manifests.get(manifests)
-        return known is not None and self._env.is_young(known[1])
+        return manifests in self._manifests and self._env.is_young(self.seen(manifests))
 
     def of_log(self, manifest: Manifest, log: str) -> Packed | None:
         """Return what is packed of the session whose log has the prefix `log`; see `session`."""

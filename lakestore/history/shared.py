@@ -259,6 +259,8 @@ class SharedState:
             return known
         manifest = listing.manifest.result()
         place = (manifest.number, manifest.token)
+        # When that was the newest one, which may be a while before it was listed with.
+        seen = self._archive.seen(app_manifests(listing.scopes[0].app_name))
         behind = [scope for scope, fold in known.items() if fold.packed != place]
         packed = self._archive.state(manifest, behind) if manifest.number else {}
         return {
@@ -266,7 +268,7 @@ class SharedState:
                 fold,
                 rows=latest([*fold.rows.values(), *packed.get(scope, ())]),
                 packed=place,
-                packed_seen=listing.started,
+                packed_seen=min(seen, listing.started),
             )
             for scope, fold in known.items()
         }
