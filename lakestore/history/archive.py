@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
-from lakestore.log.keys import Scope, SessionKey, pack_key, parse_log, run_key
+from lakestore.log.keys import Scope, SessionKey, log_digest, pack_key, parse_log, run_key
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
-from lakestore.tables import events, runs, state
+from lakestore.tables import erased, events, runs, state
+from lakestore.tables.erased import ErasedRow
 from lakestore.tables.events import EventRow
 from lakestore.tables.parquet import (
     Footer,
@@ -74,6 +75,10 @@ STATE = Kind(
     lambda row: (row.user_id or "", row.key),
 )
 """Shared state: runs only."""
+ERASED = Kind(
+    "erased", erased.SCHEMA, erased.to_table, erased.from_table, lambda row: ("", row.digest)
+)
+"""Sessions that were erased: runs only, without names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,10 @@ class Packed:
     """What is packed of one session, and the manifest that says so."""
 
     row: SessionRow
+    """Without user and session where a digest in a key is all that is known of an erased one."""
     manifest: Manifest
+    erased: bool = False
+    """Whether runs know it by a digest only: then it is as a deleted one."""
 
     @property
     def key(self) -> SessionKey:
@@ -140,6 +148,8 @@ class Archive:
         self._manifests: dict[str, tuple[Manifest, float]] = {}
         self._footers: ByteCache[str, Footer] = ByteCache(environment.cache_bytes // 8)
         self._groups: ByteCache[tuple[str, int], pa.Table] = ByteCache(environment.cache_bytes)
+        # By app, as of the runs that are named with it.
+        self._erased: dict[str, tuple[tuple[StoredFile, ...], dict[str, ErasedRow]]] = {}
 
     def look(self, manifests: str) -> Future[Manifest]:
         """Begin to ask for the newest manifest of an app: 1 LIST, and 1 GET when it is a new one.
@@ -184,15 +194,53 @@ class Archive:
         """Tell whether the newest manifest was asked for within the view age limit."""
         return manifests in self._manifests and self._env.is_young(self.seen(manifests))
 
-    def of_log(self, manifest: Manifest, log: str) -> Packed | None:
-        """Return what is packed of the session whose log has the prefix `log`; see `session`."""
+    def known(self, manifests: str) -> Manifest:
+        """Return the manifest that `newest` returned last; number 0 if it was never called."""
+        return self._manifests.get(manifests, (Manifest("", 0), 0.0))[0]
+
+    def erased(self, manifest: Manifest) -> Mapping[str, ErasedRow]:
+        """Return the sessions that were erased, by the digests of their logs.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        files = manifest.table(ERASED.name).runs
+        if not files:
+            return {}
+        known = self._erased.get(manifest.app_name)
+        if known is None or known[0] != files:
+            rows = self.rows_in(ERASED, manifest.app_name, files)
+            known = self._erased[manifest.app_name] = (files, {row.digest: row for row in rows})
+        return known[1]
+
+    def has_erased(self, manifest: Manifest, row: StateRow) -> bool:
+        """Tell whether what set `row` was erased, so that it counts for nobody."""
+        erased = self.erased(manifest)
+        return bool(erased) and is_erased(erased, row)
+
+    def erased_log(self, manifest: Manifest, log: str) -> Packed | None:
+        """Return what stands for the session whose log has the prefix `log` if it was erased."""
+        row = self.erased(manifest).get(log_digest(log))
+        if row is None:
+            return None
+        key = parse_log(log) or SessionKey(manifest.app_name, "", "")
+        return Packed(_stand_in(key, row), manifest, erased=True)
+
+    def of_log(self, manifest: Manifest, log: str, key: SessionKey | None = None) -> Packed | None:
+        """Return what is packed of the session whose log has the prefix `log`; see `session`.
+
+        Args:
+            manifest: Says what is packed.
+            log: The prefix.
+            key: The session, if it is known: of a long id only a digest is left in the prefix.
+        """
         if not manifest.number:
             return None
-        key = parse_log(log)
+        key = key or parse_log(log)
         if key is not None:
             return self.session(manifest, key)
-        # Of an id that was too long for a name only a digest is left in it.
-        return next((each for each in self.sessions(manifest) if each.key.log == log), None)
+        found = next((each for each in self.sessions(manifest) if each.key.log == log), None)
+        return found or self.erased_log(manifest, log)
 
     def session(self, manifest: Manifest, key: SessionKey) -> Packed | None:
         """Return what is packed of one session, None when nothing is.
@@ -211,7 +259,8 @@ class Archive:
             found = runs.from_table(table.filter(same))
             if found:
                 return Packed(found[0], manifest)
-        return None
+        gone = self.erased(manifest).get(log_digest(key.log))
+        return None if gone is None else Packed(_stand_in(key, gone), manifest, erased=True)
 
     def sessions(
         self, manifest: Manifest, user_id: str | None = None, after: Place | None = None
@@ -394,6 +443,33 @@ class Archive:
         store = self._env.store
         bodies = self._env.pool.map(lambda it: store.get_range(*it), wanted, near=store.near)
         return dict(zip(wanted, bodies, strict=True))
+
+
+def is_erased(erased: Mapping[str, ErasedRow], row: StateRow) -> bool:
+    """Tell whether the commit that set `row` is one of those that were erased."""
+    source = SessionKey(row.app_name, row.source_user_id, row.session_id)
+    gone = erased.get(log_digest(source.log)) if row.session_id else None
+    return gone is not None and row.version <= gone.version
+
+
+def _stand_in(key: SessionKey, gone: ErasedRow) -> SessionRow:
+    """Return what runs would say of a session that was deleted as `gone` says."""
+    return SessionRow(
+        app_name=key.app_name,
+        user_id=key.user_id,
+        session_id=key.session_id,
+        version=gone.version,
+        token=gone.token,
+        alive=False,
+        state=None,
+        stamp=None,
+        created_at=None,
+        active_at=gone.erased_at,
+        last_event_time=None,
+        last_event_id=None,
+        events=0,
+        segments=(),
+    )
 
 
 def _spans(files: Sequence[StoredFile], low: Place, high: Place) -> list[_Span]:

@@ -65,11 +65,14 @@ class Loader:
             FormatError: one of its objects is damaged.
             StorageError: the store failed, or the log never held still.
         """
-        view, started = self._load_log(key.log, listed)
+        view, started = self._load_log(key.log, listed, key)
         return view or SessionView(key, started)
 
     def _load_log(
-        self, log: str, listed: Callable[[], object] = _nothing
+        self,
+        log: str,
+        listed: Callable[[], object] = _nothing,
+        key: SessionKey | None = None,
     ) -> tuple[SessionView | None, float]:
         """Return what a log folds to, None when nothing is in it, and when its listing began."""
         before: LogFiles | None = None
@@ -82,7 +85,7 @@ class Loader:
             if files.commits or look.result().number:
                 listed()
             try:
-                packed = self._archive.of_log(look.result(), log)
+                packed = self._archive.of_log(look.result(), log, key)
                 plan = plan_of(log, files.without_rollups(damaged), packed)
                 # A gap that is still there is no sweep's doing: what stands above it was refused.
                 if plan.gap and files != before:
@@ -197,13 +200,23 @@ class Loader:
         prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
         logs = {log: f for log, f in list_logs(self._env.store, prefix) if log not in done.logs}
         packed = self._archive.sessions(look.result(), user_id, done.packed)
-        pairs = _paired(logs, packed)
+        pairs = self._paired(look.result(), logs, packed)
         while batch := list(islice(pairs, _LOGS_AT_ONCE)):
             yield from self._load_some(app_name, batch, started)
             done.note(batch)
             if not self._is_young(started, app_name):
                 return
         done.all = True
+
+    def _paired(
+        self, manifest: Manifest, logs: dict[str, LogFiles], packed: Iterator[Packed]
+    ) -> Iterator[_Listed]:
+        """Yield what is packed with what is listed of it, then what is only listed."""
+        for each in packed:
+            log = each.key.log
+            yield log, logs.pop(log, None), each
+        for log, files in logs.items():
+            yield log, files, self._archive.erased_log(manifest, log)
 
     def load_fresh(
         self, app_name: str, first: str, last: str
@@ -304,14 +317,6 @@ _Listed = tuple[str, LogFiles | None, Packed | None]
 """A log, what is listed of it, and what is packed of it."""
 
 
-def _paired(logs: dict[str, LogFiles], packed: Iterator[Packed]) -> Iterator[_Listed]:
-    """Yield what is packed with what is listed of it, then what is only listed."""
-    for each in packed:
-        log = each.key.log
-        yield log, logs.pop(log, None), each
-    yield from ((log, files, None) for log, files in logs.items())
-
-
 @dataclass(slots=True)
 class _Done:
     """What of a long listing was yielded already."""
@@ -325,7 +330,7 @@ class _Done:
     def note(self, listed: Sequence[_Listed]) -> None:
         """Note that these were yielded."""
         for log, files, packed in listed:
-            if packed is not None:
+            if packed is not None and not packed.erased:
                 self.packed = (packed.row.user_id, packed.row.session_id)
             if files is not None:
                 self.logs.add(log)

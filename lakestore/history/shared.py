@@ -243,9 +243,12 @@ class SharedState:
             key: decode_entry(key, body) for key, body in zip(missing, bodies, strict=True) if body
         }
         folds = {}
+        manifest = self._archive.known(app_manifests(scopes[0].app_name)) if scopes else None
         for scope in scopes:
             before, entries = known[scope], listed[scope.entries]
             new = [row for entry in entries for row in fetched.get(entry.key, ())]
+            if manifest is not None:
+                new = [row for row in new if not self._archive.has_erased(manifest, row)]
             # What could not be read is tried again the next time.
             read = frozenset(e.key for e in entries if e.key in fetched or e.key in before.read)
             rows = latest([*before.rows.values(), *new]) if new else before.rows
@@ -266,12 +269,16 @@ class SharedState:
         return {
             scope: replace(
                 fold,
-                rows=latest([*fold.rows.values(), *packed.get(scope, ())]),
+                rows=latest([*self._unerased(manifest, fold), *packed.get(scope, ())]),
                 packed=place,
                 packed_seen=min(seen, listing.started),
             )
             for scope, fold in known.items()
         }
+
+    def _unerased(self, manifest: Manifest, fold: ScopeFold) -> list[StateRow]:
+        rows = fold.rows.values()
+        return [row for row in rows if not self._archive.has_erased(manifest, row)]
 
     def _body_of(self, key: str) -> bytes | None:
         """Return an entry; None, with an error that is logged once, when it cannot be read."""

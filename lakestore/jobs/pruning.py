@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from heapq import heappush, heappushpop
 from itertools import islice
 
 from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, LAST, STATE, Place
 from lakestore.history.view import SessionView
-from lakestore.jobs.changes import Change, Changes, Publisher
-from lakestore.jobs.compact import PACK_BYTES, compact, entry_rows
+from lakestore.jobs.changes import Changes, Publisher
+from lakestore.jobs.compact import compact, entry_rows
 from lakestore.jobs.cutting import Cut, cut, nbytes
-from lakestore.jobs.packing import latest_time, shared_of
+from lakestore.jobs.packing import shared_of
+from lakestore.jobs.rewriting import Rewriter
 from lakestore.lake import Lake
-from lakestore.log.keys import Scope, app_entries, app_logs, app_manifests, pack_key, user_logs
-from lakestore.log.manifests import StoredFile
-from lakestore.tables import events
+from lakestore.log.keys import Scope, app_entries, app_logs, app_manifests, user_logs
 from lakestore.tables.events import EventRow, event_id, event_time
-from lakestore.tables.packing import Pack, PackBuilder, Part
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 
@@ -136,38 +133,14 @@ def _histories(lake: Lake, wanted: Wanted) -> Iterator[tuple[SessionView, list[E
                 yield view, [*below, *view.rows()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A session whose rows are in the pack that is being made."""
-
-    before: SessionRow
-    found: Cut
-    part: Part
-    last: EventRow
-    """The last event that stays."""
-    events: int
-    """How many stay."""
-
-    def change(self, pack: Pack, name: str) -> Change:
-        """Return what it becomes with the pack that is stored as `name`."""
-        after = replace(
-            self.before,
-            last_event_time=event_time(self.last),
-            last_event_id=event_id(self.last),
-            events=self.events,
-            segments=(pack.segment(name, self.part),),
-        )
-        return Change(self.before, after)
-
-
 class _Cutter:
     """One pass over an app that packs anew, without what goes, each session that has any of it."""
 
     def __init__(self, lake: Lake, wanted: Wanted, done: Pruned) -> None:
         self._lake = lake
         self._wanted = wanted
-        self._builder = PackBuilder()
-        self._waiting: list[_Waiting] = []
+        self._rewriter = Rewriter(lake, wanted.app_name)
+        self._waiting: dict[Place, Cut] = {}
         self._done = done
         self.refused = False
         """Whether another job has changed a session meanwhile."""
@@ -180,36 +153,27 @@ class _Cutter:
             found = cut(rows, self._wanted.before, view.packed.row.version)
             if found is not None:
                 self._hold(view.packed.row, found, fresh=len(view.rows()))
-            if self._builder.nbytes >= PACK_BYTES:
+            if self._rewriter.is_full:
                 self._publish()
-        if self._waiting:
-            self._publish()
+        self._publish()
 
     def _hold(self, before: SessionRow, found: Cut, fresh: int) -> None:
         stay = found.rows[: len(found.rows) - fresh]
-        table = events.to_table(stay)
-        part = self._builder.add(table, latest_time(table))
-        count = sum(row.kind == "event" for row in stay)
-        self._waiting.append(_Waiting(before, found, part, stay[-1], count))
+        after = replace(
+            before,
+            last_event_time=event_time(stay[-1]),
+            last_event_id=event_id(stay[-1]),
+            events=sum(row.kind == "event" for row in stay),
+        )
+        self._rewriter.add(before, after, [stay])
+        self._waiting[EVENTS.place(before)] = replace(found, rows=[])
 
     def _publish(self) -> None:
-        builder, waiting = self._builder, self._waiting
-        self._builder, self._waiting = PackBuilder(), []
-        env, app = self._lake.environment, self._wanted.app_name
-        pack, name = builder.finish(), env.new_token()
-        env.store.put_if_absent(pack_key(app, EVENTS.name, name), pack.body)
-        digest = sha256(pack.body).hexdigest()
-        stored = StoredFile(name, len(pack.body), pack.footer, pack.rows, digest, dead=pack.rows)
-        changes = Changes(packs=[stored])
-        for one in waiting:
-            changes.add(one.change(pack, name))
-        publisher = Publisher(env, self._lake.sessions.archive, app)
-        publisher.publish(changes)
-        for one in waiting:
-            if EVENTS.place(one.before) in publisher.published:
-                self._done.add(one.found.events, one.found.nbytes)
-            else:
-                self.refused = True
+        published = self._rewriter.publish()
+        for place in published:
+            self._done.add(self._waiting[place].events, self._waiting[place].nbytes)
+        self.refused |= len(published) < len(self._waiting)
+        self._waiting = {}
 
 
 def idle_state(lake: Lake, wanted: Wanted) -> Pruned:
