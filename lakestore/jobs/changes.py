@@ -15,7 +15,7 @@ from heapq import merge
 from itertools import chain, groupby, islice
 from typing import TypeVar
 
-from lakestore.errors import ConflictError
+from lakestore.errors import ConflictError, NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, STATE, Archive, Kind, Place
 from lakestore.history.environment import Environment
 from lakestore.jobs.erasure import Keep
@@ -89,10 +89,10 @@ class Publisher:
             seen = self._env.clock.elapsed()
             newest = replace(self._archive.newest(prefix), app_name=self._app)
             self._check_uploads(newest, changes)
-            following = self._following(newest, changes)
-            if following is None:
-                return None
             try:
+                following = self._following(newest, changes)
+                if following is None:
+                    return None
                 publish(
                     self._env.store,
                     following,
@@ -101,7 +101,7 @@ class Publisher:
                     clock=self._env.clock,
                     metrics=self._env.metrics,
                 )
-            except ConflictError:
+            except (ConflictError, NotFoundError):  # what that one names may be swept by now
                 continue
             return self._archive.newest(prefix)
         raise ConflictError(f"other jobs keep publishing. key={prefix!r}")

@@ -202,7 +202,9 @@ class Eraser:
         return tuple(sorted(found))
 
     def _traces(self) -> Traces:
-        return Traces(self._store, self._app, self._user, self._gone)
+        # What an earlier attempt erased too, of which nothing but digests is left.
+        erased = {**self._archive.erased(self._newest()), **self._gone}
+        return Traces(self._store, self._app, self._user, erased)
 
     def _newest(self) -> Manifest:
         return replace(self._archive.newest(app_manifests(self._app)), app_name=self._app)

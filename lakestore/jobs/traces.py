@@ -64,7 +64,7 @@ class Traces:
         for scope in (Scope(self.app_name, self.user_id), Scope(self.app_name, None)):
             for _, entry in list(list_entries(self.store, scope.entries)):
                 rows = self._read(entry.key, lambda key: decode_entry(key, self.store.get(key)))
-                others = [row for row in rows or () if not is_erased(self.erased, row)]
+                others = [row for row in rows or () if not self._is_source(row)]
                 if len(others) < len(rows or ()):
                     yield entry.key, others
 
@@ -86,9 +86,7 @@ class Traces:
             table = table_of(key)
             if table == EVENTS.name and any(map(self._is_gone, self._rows(EVENTS, key))):
                 yield key
-            if table == STATE.name and any(
-                is_erased(self.erased, row) for row in self._rows(STATE, key)
-            ):
+            if table == STATE.name and any(map(self._is_source, self._rows(STATE, key))):
                 yield key
 
     def manifests(self, newest: Manifest) -> Iterator[str]:
@@ -113,10 +111,13 @@ class Traces:
 
         return self._read(key, read) or []
 
+    def _is_source(self, row: StateRow) -> bool:
+        return row.source_user_id == self.user_id and is_erased(self.erased, row)
+
     def _is_gone(self, row: SessionRow) -> bool:
         log = SessionKey(row.app_name, row.user_id, row.session_id).log
         gone = self.erased.get(log_digest(log))
-        return gone is not None and row.version <= gone.version
+        return row.user_id == self.user_id and gone is not None and row.version <= gone.version
 
     def _users_rows(self, key: str) -> pa.Table | None:
         """Return ids and versions of the row groups of a pack that may have rows of the user."""
@@ -136,7 +137,7 @@ class Traces:
             *(firsts[name].to_pylist() for name in (*_IDS[:3], "version_min")), strict=True
         ):
             gone = self.erased.get(log_digest(SessionKey(*ids).log))
-            if gone is not None and version <= gone.version:
+            if ids[1] == self.user_id and gone is not None and version <= gone.version:
                 return True
         return False
 

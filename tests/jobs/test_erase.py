@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakestore.errors import InputError, ReadOnlyError, StorageError
+from lakestore.errors import ConflictError, InputError, ReadOnlyError, StorageError
 from lakestore.jobs import EraseReceipt, compact, erase_user, prune_events
 from lakestore.storage import MemoryStore, ObjectStore
 from tests.support.aging import APP, AgingLake, texts
@@ -143,7 +143,9 @@ def test_readers_see_nothing_from_the_moment_it_is_published(aging: AgingLake) -
     assert (receipt.status, receipt.removed) == ("published", ())
     for step in range(2):
         for lake in (warm, aging.open()):
-            shown = lake.sql("select distinct user_id from events union select user_id from sessions")
+            shown = lake.sql(
+                "select distinct user_id from events union select user_id from sessions"
+            )
             assert shown.fetchall() == [(OTHER,)], step
             service = aging.service_of(lake)
             assert service.list_sessions(app_name=APP, user_id=USER).sessions == []
@@ -248,16 +250,14 @@ def test_a_stalled_rollup_is_not_read(aging: AgingLake) -> None:
 
 
 @pytest.mark.parametrize("moment", ["packs/", "runs/", "manifests/"])
-def test_a_compaction_that_was_under_way_brings_nothing_back(
-    aging: AgingLake, moment: str
-) -> None:
+def test_a_compaction_that_was_under_way_brings_nothing_back(aging: AgingLake, moment: str) -> None:
     """E1: a compaction that read before and publishes after the erase packs nothing of it."""
     _peopled(aging)
     before = _others(aging)
     receipts: list[EraseReceipt] = []
     picked = Nth("put", holding=moment)
     store = InterruptedStore(aging.store, picked, lambda: receipts.append(_erase(aging)))
-    with suppress(StorageError):
+    with suppress(ConflictError):  # its pack was named for deletion: it is to start over
         compact(aging.open(store))
     assert aging.ids(user_id=USER) == []
     assert receipts[0].finish(aging.open()).status == "done"
@@ -280,9 +280,7 @@ def test_a_damaged_session_is_erased_as_well(aging: AgingLake) -> None:
     """What cannot be read can be removed: the session is ended unread."""
     handles = _peopled(aging, compactions=0)
     key = next(
-        stored.key
-        for stored in aging.store.list("events/log")
-        if f"chat-{USER}-0" in stored.key
+        stored.key for stored in aging.store.list("events/log") if f"chat-{USER}-0" in stored.key
     )
     aging.store.delete(key)
     aging.store.put_if_absent(key, b"PAR1" + f"{SECRET}-{USER}".encode())
