@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
+from lakestore.history.erased import is_erased, stand_in
 from lakestore.log.keys import Scope, SessionKey, log_digest, pack_key, parse_log, run_key
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
 from lakestore.tables import erased, events, runs, state
@@ -224,7 +225,7 @@ class Archive:
         if row is None:
             return None
         key = parse_log(log) or SessionKey(manifest.app_name, "", "")
-        return Packed(_stand_in(key, row), manifest, erased=True)
+        return Packed(stand_in(key, row), manifest, erased=True)
 
     def of_log(self, manifest: Manifest, log: str, key: SessionKey | None = None) -> Packed | None:
         """Return what is packed of the session whose log has the prefix `log`; see `session`.
@@ -260,7 +261,7 @@ class Archive:
             if found:
                 return Packed(found[0], manifest)
         gone = self.erased(manifest).get(log_digest(key.log))
-        return None if gone is None else Packed(_stand_in(key, gone), manifest, erased=True)
+        return None if gone is None else Packed(stand_in(key, gone), manifest, erased=True)
 
     def sessions(
         self, manifest: Manifest, user_id: str | None = None, after: Place | None = None
@@ -443,33 +444,6 @@ class Archive:
         store = self._env.store
         bodies = self._env.pool.map(lambda it: store.get_range(*it), wanted, near=store.near)
         return dict(zip(wanted, bodies, strict=True))
-
-
-def is_erased(erased: Mapping[str, ErasedRow], row: StateRow) -> bool:
-    """Tell whether the commit that set `row` is one of those that were erased."""
-    source = SessionKey(row.app_name, row.source_user_id, row.session_id)
-    gone = erased.get(log_digest(source.log)) if row.session_id else None
-    return gone is not None and row.version <= gone.version
-
-
-def _stand_in(key: SessionKey, gone: ErasedRow) -> SessionRow:
-    """Return what runs would say of a session that was deleted as `gone` says."""
-    return SessionRow(
-        app_name=key.app_name,
-        user_id=key.user_id,
-        session_id=key.session_id,
-        version=gone.version,
-        token=gone.token,
-        alive=False,
-        state=None,
-        stamp=None,
-        created_at=None,
-        active_at=gone.erased_at,
-        last_event_time=None,
-        last_event_id=None,
-        events=0,
-        segments=(),
-    )
 
 
 def _spans(files: Sequence[StoredFile], low: Place, high: Place) -> list[_Span]:

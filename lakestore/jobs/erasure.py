@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lakestore.history.archive import is_erased
+from lakestore.history.erased import is_erased
 from lakestore.log.keys import SessionKey, log_digest
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
