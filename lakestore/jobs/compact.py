@@ -71,6 +71,8 @@ def compact(
     if lake.read_only:
         raise InputError("a lake that was opened with read_only=True cannot be compacted")
     check_number("pack_bytes", pack_bytes, least=1)
+    if policy is not None and not callable(getattr(policy, "apply", None)):
+        raise InputError(f"policy is a RetentionPolicy(...). type={type(policy).__name__}")
     pruned = policy.apply(lake, app_name) if policy is not None else ()
     apps = lake.sessions.apps() if app_name is None else [check_id("app_name", app_name)]
     started = lake.clock.elapsed()

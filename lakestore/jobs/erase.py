@@ -21,6 +21,7 @@ NOT_SEEN = (
     "deleted objects that the store still holds (soft delete)",
     "objects that a retention lock or a legal hold keeps from being deleted",
     "backups, replicas and access logs of the store",
+    "packs and runs that are damaged, so that nobody can read them",
     "what other programs have copied, logged or cached",
 )
 """What no receipt can speak of: the lake sees the objects under its root, as they are now."""
@@ -67,6 +68,7 @@ class EraseReceipt:
         if self.status == "published":
             if not wait:
                 return self
+            eraser.pack()
             eraser.publish()
             return _remove(lake, eraser, self)
         early = self.removed_at + lake.environment.limits.grace - lake.clock.wall()
@@ -74,6 +76,7 @@ class EraseReceipt:
             return self
         if early > 0:
             lake.clock.sleep(early)
+        eraser.pack()
         eraser.publish()
         eraser.wait()
         removed, left = eraser.remove()
@@ -123,6 +126,7 @@ def erase_user(lake: Lake, app_name: str, user_id: str, *, wait: bool = True) ->
         raise ReadOnlyError("nothing can be erased from a lake opened with read_only=True")
     eraser = Eraser(lake, app_name, user_id, ())
     eraser.end()
+    eraser.pack()
     eraser.note_sources()
     eraser.publish()
     receipt = EraseReceipt(app_name, user_id, "published", eraser.sessions)

@@ -48,6 +48,7 @@ class Eraser:
         self._store = lake.environment.store
         self._archive = lake.sessions.archive
         self._gone = {row.digest: row for row in sessions}
+        self._clean: set[str] = set()
         self._published = Manifest(app_name, 0)
         """The newest manifest when all was published."""
 
@@ -78,10 +79,19 @@ class Eraser:
     def _note(self, log: str, version: int, token: str) -> None:
         digest, now = log_digest(log), int(self._lake.clock.wall() * 1_000_000)
         self._gone[digest] = ErasedRow(digest, version, token, now)
+        self._clean.clear()
+
+    def pack(self) -> None:
+        """Pack what is fresh: the app's own state, which the user's sessions may have set, stays.
+
+        Raises:
+            ConflictError: other jobs keep publishing.
+            StorageError: the store failed.
+        """
+        compact(self._lake, app_name=self._app)
 
     def note_sources(self) -> None:
         """Note sessions that are known from nothing but the shared state that they have set."""
-        compact(self._lake, app_name=self._app)
         files = self._newest().table(STATE.name).runs
         last: dict[SessionKey, int] = {}
         for row in self._archive.rows_in(STATE, self._app, files):
@@ -101,8 +111,6 @@ class Eraser:
             StorageError: the store failed, or others keep packing what is to go.
         """
         for _ in range(_ATTEMPTS):
-            # The app's own state, which the user's sessions may have set, is not to be lost.
-            compact(self._lake, app_name=self._app)
             if not self._publish_rest():
                 self._published = self._newest()
                 return
@@ -204,7 +212,7 @@ class Eraser:
     def _traces(self) -> Traces:
         # What an earlier attempt erased too, of which nothing but digests is left.
         erased = {**self._archive.erased(self._newest()), **self._gone}
-        return Traces(self._store, self._app, self._user, erased)
+        return Traces(self._store, self._app, self._user, erased, self._clean)
 
     def _newest(self) -> Manifest:
         return replace(self._archive.newest(app_manifests(self._app)), app_name=self._app)

@@ -50,6 +50,8 @@ class Traces:
     app_name: str
     user_id: str
     erased: Mapping[str, ErasedRow]
+    clean: set[str]
+    """Packs and runs that were looked at and hold none: objects never change."""
 
     def logs(self) -> Iterator[str]:
         """Yield the commits and rollups that count for nobody any more."""
@@ -76,19 +78,26 @@ class Traces:
             besides: Packs that need not be looked at.
         """
         for key in self.store.names(app_packs(self.app_name)):
-            if table_of(key) == EVENTS.name and key not in besides:
-                table = self._read(key, self._users_rows)
-                if table is not None and self._holds(table):
-                    yield key
+            if table_of(key) != EVENTS.name or key in besides or key in self.clean:
+                continue
+            table = self._read(key, self._users_rows)
+            if table is not None and self._holds(table):
+                yield key
+            else:
+                self.clean.add(key)
 
     def runs(self) -> Iterator[str]:
         """Yield the runs that have rows of such sessions, or name one as a source."""
         for key in self.store.names(app_runs(self.app_name)):
+            if key in self.clean:
+                continue
             table = table_of(key)
-            if table == EVENTS.name and any(map(self._is_gone, self._rows(EVENTS, key))):
+            if (table == EVENTS.name and any(map(self._is_gone, self._rows(EVENTS, key)))) or (
+                table == STATE.name and any(map(self._is_source, self._rows(STATE, key)))
+            ):
                 yield key
-            if table == STATE.name and any(map(self._is_source, self._rows(STATE, key))):
-                yield key
+            else:
+                self.clean.add(key)
 
     def manifests(self, newest: Manifest) -> Iterator[str]:
         """Yield the manifests before `newest` that name the user."""

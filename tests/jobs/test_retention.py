@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,13 @@ def test_nothing_is_pruned_unless_it_is_asked_for(aging: AgingLake) -> None:
     assert compact(aging.lake).pruned == ()
     assert compact(aging.lake, policy=RetentionPolicy()).pruned == ()
     assert aging.load(session) == before
+
+
+def test_what_is_no_policy_is_refused(aging: AgingLake) -> None:
+    """A dict, as TOML gives it, is no policy."""
+    given: Any = {"sessions_idle_days": 30}
+    with pytest.raises(InputError, match="RetentionPolicy"):
+        compact(aging.lake, policy=given)
 
 
 def test_a_policy_for_one_app(aging: AgingLake) -> None:
