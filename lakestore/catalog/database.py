@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from multiprocessing.util import Finalize
@@ -128,6 +128,11 @@ ON segment.app_name = stored.app_name AND segment.user_id = stored.user_id
 _PACKED_VERSIONS = """
 SELECT app_name, user_id, session_id, version FROM internal.packed_sessions
 SEMI JOIN wanted USING (app_name, user_id, session_id)
+"""
+
+_FRESH_SESSIONS = """
+SELECT app_name, user_id, session_id FROM internal.rows
+UNION SELECT app_name, user_id, session_id FROM internal.changes
 """
 
 _LONG_IDS = """
@@ -267,6 +272,21 @@ class Database:
         ]
         scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
+
+    def drop_fresh(self, last: Callable[[str, str, str], int | None]) -> None:
+        """Drop fresh rows that count no more, inside `change`.
+
+        Args:
+            last: Says, of app, user and session, up to which version; None for none.
+        """
+        found = self._writer.execute(_FRESH_SESSIONS).fetchall()
+        gone = [(*ids, version) for ids in found if (version := last(*ids)) is not None]
+        if gone:
+            names = ["app_name", "user_id", "session_id", "version"]
+            columns = [pa.array(column) for column in zip(*gone, strict=True)]
+            ended = pa.table([*columns, pa.array(["delete"] * len(gone))], names=[*names, "kind"])
+            statements = [_END_SESSIONS.format(table=table) for table in ("rows", "changes")]
+            self._with("ended", ended, statements)
 
     def packed_versions(self, wanted: pa.Table, *, long_ids: bool) -> list[tuple[Any, ...]]:
         """Return app, user, session and packed version of those in `wanted`, inside `change`.

@@ -13,12 +13,15 @@ from itertools import groupby
 import pyarrow as pa
 
 from lakestore.catalog.database import Database
-from lakestore.log.keys import MANIFESTS, SessionKey, pack_key, parse_log, run_key
+from lakestore.log.keys import MANIFESTS, SessionKey, log_digest, pack_key, parse_log, run_key
 from lakestore.log.manifests import Manifest, newest_manifest
 from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME
+from lakestore.tables import erased
+from lakestore.tables.parquet import open_parquet, read_groups
 
 _TABLE = "events"
+_ERASED = "erased"
 
 
 @dataclass(slots=True)
@@ -27,6 +30,8 @@ class Followed:
 
     manifests: dict[str, Manifest] = field(default_factory=dict)
     """By their prefix."""
+    erased: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By the key of a run: up to which versions sessions are erased, by digests."""
 
 
 class Packs:
@@ -36,6 +41,7 @@ class Packs:
         self._store = store
         self._database = database
         self._known = followed.manifests
+        self._erased = followed.erased
         self._found: dict[str, Manifest] = {}
 
     def follow(self) -> None:
@@ -56,6 +62,32 @@ class Packs:
                 [run for manifest in self._found.values() for run in _runs(manifest)],
                 [pack for manifest in self._found.values() for pack in _packs(manifest)],
             )
+            if self._read_erased():
+                gone = self._gone
+                self._database.drop_fresh(lambda *ids: gone.get(log_digest(SessionKey(*ids).log)))
+
+    def _read_erased(self) -> bool:
+        """Read what the manifests say of erased sessions; tell whether there are any."""
+        keys = [
+            run_key(manifest.app_name, _ERASED, run.id)
+            for manifest in self._found.values()
+            for run in manifest.table(_ERASED).runs
+        ]
+        for key in keys:
+            if key not in self._erased:
+                file = open_parquet(self._store.get(key), erased.SCHEMA)
+                rows = erased.from_table(read_groups(file))
+                self._erased[key] = {row.digest: row.version for row in rows}
+        # Runs are never changed, and what is erased stays so: those that were merged may stay.
+        return bool(keys)
+
+    @property
+    def _gone(self) -> dict[str, int]:
+        gone: dict[str, int] = {}
+        for found in self._erased.values():
+            for digest, version in found.items():
+                gone[digest] = max(version, gone.get(digest, 0))
+        return gone
 
     def versions(self, logs: Sequence[str]) -> dict[str, int]:
         """Return up to which version each of `logs` is packed, without those that are not."""
@@ -74,7 +106,13 @@ class Packs:
         )
         wanted = set(logs)
         named = {SessionKey(*ids).log: version for *ids, version in found}
-        return {log: version for log, version in named.items() if log in wanted}
+        versions = {log: version for log, version in named.items() if log in wanted}
+        gone = self._gone
+        for log in wanted if gone else ():
+            version = max(gone.get(log_digest(log), 0), versions.get(log, 0))
+            if version:
+                versions[log] = version
+        return versions
 
     def settle(self) -> None:
         """Note that the database keeps what it shows now."""

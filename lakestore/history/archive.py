@@ -6,24 +6,26 @@ then raises `NotFoundError`, and the reader begins again with a newer one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
 import pyarrow as pa
 
 from lakestore.history.environment import Environment
+from lakestore.history.erased import is_erased, stand_in
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
-from lakestore.history.runs import EVENTS, FIRST, LAST, STATE, Kind, Place, Runs
-from lakestore.log.keys import Scope, SessionKey, parse_log
+from lakestore.history.runs import ERASED, EVENTS, FIRST, LAST, STATE, Kind, Place, Runs
+from lakestore.log.keys import Scope, SessionKey, log_digest, parse_log
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
 from lakestore.tables import events, state
+from lakestore.tables.erased import ErasedRow
 from lakestore.tables.events import EventRow
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 
-__all__ = ["EVENTS", "LAST", "STATE", "Archive", "Kind", "Packed", "Place"]
+__all__ = ["ERASED", "EVENTS", "LAST", "STATE", "Archive", "Kind", "Packed", "Place"]
 
 R = TypeVar("R")
 
@@ -35,6 +37,8 @@ class Archive:
         self._env = environment
         # By the prefix of the app's manifests, with the time at which the newest was asked for.
         self._manifests: dict[str, tuple[Manifest, float]] = {}
+        # By app, as of the runs that are named with it.
+        self._erased: dict[str, tuple[tuple[StoredFile, ...], dict[str, ErasedRow]]] = {}
         self._packs = Packs(environment, events.COMMIT_SCHEMA, environment.cache_bytes)
         self._whole_rows = Packs(environment, events.SCHEMA, 0)
 
@@ -81,15 +85,49 @@ class Archive:
         """Tell whether the newest manifest was asked for within the view age limit."""
         return manifests in self._manifests and self._env.is_young(self.seen(manifests))
 
-    def of_log(self, manifest: Manifest, log: str) -> Packed | None:
-        """Return what is packed of the session whose log has the prefix `log`; see `session`."""
-        if not manifest.number:
+    def known(self, manifests: str) -> Manifest:
+        """Return the manifest that `newest` returned last; number 0 if it was never called."""
+        return self._manifests.get(manifests, (Manifest("", 0), 0.0))[0]
+
+    def erased(self, manifest: Manifest) -> Mapping[str, ErasedRow]:
+        """Return the sessions that were erased, by the digests of their logs.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        files = manifest.table(ERASED.name).runs
+        if not files:
+            return {}
+        known = self._erased.get(manifest.app_name)
+        if known is None or known[0] != files:
+            rows = self.rows_in(ERASED, manifest.app_name, files)
+            known = self._erased[manifest.app_name] = (files, {row.digest: row for row in rows})
+        return known[1]
+
+    def has_erased(self, manifest: Manifest, row: StateRow) -> bool:
+        """Tell whether what set `row` was erased, so that it counts for nobody.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        erased = self.erased(manifest)
+        return bool(erased) and is_erased(erased, row)
+
+    def erased_log(self, manifest: Manifest, log: str) -> Packed | None:
+        """Return what stands for the session whose log has the prefix `log` if it was erased.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        row = self.erased(manifest).get(log_digest(log))
+        if row is None:
             return None
-        key = parse_log(log)
-        if key is not None:
-            return self.session(manifest, key)
-        # Of an id that was too long for a name only a digest is left in it.
-        return next((each for each in self.sessions(manifest) if each.key.log == log), None)
+        key = parse_log(log) or SessionKey(manifest.app_name, "", "")
+        return Packed(stand_in(key, row), manifest, erased=True)
+
+    def _erased_session(self, manifest: Manifest, key: SessionKey) -> Packed | None:
+        row = self.erased(manifest).get(log_digest(key.log))
+        return None if row is None else Packed(stand_in(key, row), manifest, erased=True)
 
     def session(self, manifest: Manifest, key: SessionKey) -> Packed | None:
         """Return what is packed of one session, None when nothing is.
@@ -101,7 +139,7 @@ class Archive:
         """
         place = (key.user_id, key.session_id)
         row = self._sessions(manifest).at([place]).get(place)
-        return Packed(row, manifest) if row is not None else None
+        return Packed(row, manifest) if row is not None else self._erased_session(manifest, key)
 
     def sessions_at(self, manifest: Manifest, places: Iterable[Place]) -> dict[Place, Packed]:
         """Return what is packed of some sessions, each row group of a run read once.
@@ -109,8 +147,16 @@ class Archive:
         Raises:
             NotFoundError, FormatError, StorageError: see `session`.
         """
-        found = self._sessions(manifest).at(places) if manifest.number else {}
-        return {place: Packed(row, manifest) for place, row in found.items()}
+        if not manifest.number:
+            return {}
+        wanted = set(places)
+        rows = self._sessions(manifest).at(wanted)
+        found = {place: Packed(row, manifest) for place, row in rows.items()}
+        for place in wanted.difference(found) if self.erased(manifest) else ():
+            gone = self._erased_session(manifest, SessionKey(manifest.app_name, *place))
+            if gone is not None:
+                found[place] = gone
+        return found
 
     def sessions(
         self, manifest: Manifest, user_id: str | None = None, after: Place | None = None

@@ -70,7 +70,7 @@ def fold(plan: Plan, bodies: Iterator[bytes], seen: float) -> SessionView | Form
     """
     view: SessionView | None = None
     try:
-        if plan.packed is not None:
+        if plan.packed is not None and plan.packed.row.session_id:
             view = SessionView(plan.packed.key, seen).on_packed(plan.packed)
         if plan.rollup is not None:
             rollup = decode_rollup(plan.log, plan.rollup, next(bodies))

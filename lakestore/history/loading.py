@@ -131,7 +131,10 @@ class Loader:
             watcher.listed(look)
         watcher.packed(manifest)
         key = key or self._key_of(log, files)
-        packed = self._archive.session(manifest, key) if key else None
+        if key is not None:
+            packed = self._archive.session(manifest, key)
+        else:
+            packed = self._archive.erased_log(manifest, log)
         if packed is not None:
             watcher.found(packed)
         return packed
@@ -245,13 +248,23 @@ class Loader:
         prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
         logs = {log: f for log, f in list_logs(self._env.store, prefix) if log not in done.logs}
         packed = self._archive.sessions(look.result(), user_id, done.packed)
-        pairs = _paired(logs, packed)
+        pairs = self._paired(look.result(), logs, packed)
         while batch := list(islice(pairs, _LOGS_AT_ONCE)):
             yield from self._load_some(app_name, batch, started)
             done.note(batch)
             if not self._is_young(started, app_name):
                 return
         done.all = True
+
+    def _paired(
+        self, manifest: Manifest, logs: dict[str, LogFiles], packed: Iterator[Packed]
+    ) -> Iterator[_Listed]:
+        """Yield what is packed with what is listed of it, then what is only listed."""
+        for each in packed:
+            log = each.key.log
+            yield log, logs.pop(log, None), each
+        for log, files in logs.items():
+            yield log, files, self._archive.erased_log(manifest, log)
 
     def load_fresh(
         self, app_name: str, first: str, last: str
@@ -324,7 +337,7 @@ class Loader:
                 if isinstance(found, FormatError) and not isinstance(found, DamagedRollupError):
                     raise found
                 if isinstance(found, FormatError) or found is None or plan.gap or not in_time:
-                    found, _ = self._load_log(plan.log, plan.packed.key if plan.packed else None)
+                    found, _ = self._load_log(plan.log, _named(plan.packed))
             except (FormatError, UnreadableError) as error:
                 self._report(plan.log, error)
                 continue
@@ -366,12 +379,9 @@ _Listed = tuple[str, LogFiles | None, Packed | None]
 """A log, what is listed of it, and what is packed of it."""
 
 
-def _paired(logs: dict[str, LogFiles], packed: Iterator[Packed]) -> Iterator[_Listed]:
-    """Yield what is packed with what is listed of it, then what is only listed."""
-    for each in packed:
-        log = each.key.log
-        yield log, logs.pop(log, None), each
-    yield from ((log, files, None) for log, files in logs.items())
+def _named(packed: Packed | None) -> SessionKey | None:
+    """Return whose it is, None when only a digest tells."""
+    return packed.key if packed is not None and packed.row.session_id else None
 
 
 @dataclass(slots=True)
@@ -387,7 +397,7 @@ class _Done:
     def note(self, listed: Sequence[_Listed]) -> None:
         """Note that these were yielded."""
         for log, files, packed in listed:
-            if packed is not None:
+            if packed is not None and not packed.erased:
                 self.packed = (packed.row.user_id, packed.row.session_id)
             if files is not None:
                 self.logs.add(log)

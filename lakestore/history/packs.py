@@ -24,7 +24,10 @@ class Packed:
     """What is packed of one session, and the manifest that says so."""
 
     row: SessionRow
+    """Without user and session where a digest in a key is all that is known of an erased one."""
     manifest: Manifest
+    erased: bool = False
+    """Whether runs know it by a digest only: then it is as a deleted one."""
 
     @property
     def key(self) -> SessionKey:

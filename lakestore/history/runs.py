@@ -18,7 +18,8 @@ from lakestore.history.environment import Environment
 from lakestore.history.ranges import Answer, Range, ask, joined, tables_of, whole
 from lakestore.log.keys import run_key
 from lakestore.log.manifests import Group, StoredFile
-from lakestore.tables import runs, state
+from lakestore.tables import erased, runs, state
+from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 
@@ -44,12 +45,14 @@ class Kind(Generic[R]):
     to_table: Callable[[Sequence[R]], pa.Table]
     from_table: Callable[[pa.Table], list[R]]
     place: Callable[[R], Place]
-    columns: tuple[str, str]
-    """The two columns that a place is made of."""
+    columns: tuple[str | None, str]
+    """The two columns that a place is made of; None for a table without users."""
 
     def places(self, table: pa.Table) -> list[Place]:
         """Return the place of each row."""
-        users, names = (table[column].to_pylist() for column in self.columns)
+        column, name = self.columns
+        names = table[name].to_pylist()
+        users = table[column].to_pylist() if column else [None] * len(names)
         return [(user or "", name) for user, name in zip(users, names, strict=True)]
 
 
@@ -71,6 +74,15 @@ STATE: Kind[StateRow] = Kind(
     ("user_id", "key"),
 )
 """Shared state: runs only."""
+ERASED: Kind[ErasedRow] = Kind(
+    "erased",
+    erased.SCHEMA,
+    erased.to_table,
+    erased.from_table,
+    lambda row: ("", row.digest),
+    (None, "digest"),
+)
+"""Sessions that were erased: runs only, without names."""
 
 
 class Runs(Generic[R]):

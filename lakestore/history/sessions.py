@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from lakestore.errors import (
     AlreadyExistsError,
     ConflictError,
+    FormatError,
     LakeError,
     NotFoundError,
     StorageError,
@@ -103,15 +105,17 @@ class Sessions:
         """
         return self._reader.read(key, wanted)
 
-    def read_all(self, app_name: str, user_id: str | None) -> Iterator[SessionView]:
+    def read_all(
+        self, app_name: str, user_id: str | None, *, ended: bool = False
+    ) -> Iterator[SessionView]:
         """Yield the living sessions of a user, or of all users of an app, by one listing.
 
-        Damaged ones are passed over with a logged error.
+        With `ended` those that were deleted, too. Damaged ones are passed over with a logged error.
 
         Raises:
             StorageError: the store failed.
         """
-        return (view for view in self._loader.load_all(app_name, user_id) if view.alive)
+        return (view for view in self._loader.load_all(app_name, user_id) if view.alive or ended)
 
     def find(self, session_id: str, app_name: str | None = None) -> list[SessionKey]:
         """Return the living sessions of that id, of all users and of one app or all.
@@ -201,13 +205,44 @@ class Sessions:
         """
         for _ in range(_ATTEMPTS):
             view = self._reader.refresh(key)
-            self.shared.complete(view.newest, {})
             if not view.alive:
+                self.shared.complete(view.newest, {})
                 return
-            rows = self._make.delete(key, view.marker)
-            if self._commit(key, view.marker, rows) is None:
-                self._keep(view.follow(rows))
+            if self.end(view):
                 return
+        raise _contended(key)
+
+    def end(self, view: SessionView) -> bool:
+        """End a session if `view`, in which it lives, is still all of it; tell whether it was.
+
+        Raises:
+            StorageError: it was not ended, or (`UnknownOutcomeError`) it may have been.
+        """
+        key = view.key
+        if not self._env.is_young(view.seen):
+            now = self.load(key)
+            if not now.alive or (now.version, now.token) != (view.version, view.token):
+                return False
+            view = now
+        self.shared.complete(view.newest, {})
+        rows = self._make.delete(key, view.marker)
+        if self._commit(key, view.marker, rows) is not None:
+            return False
+        self._keep(view.follow(rows))
+        return True
+
+    def end_unread(self, key: SessionKey, version: int) -> Marker:
+        """End a session of which `version` is the last, though it cannot be read.
+
+        Raises:
+            StorageError: it was not ended, or (`UnknownOutcomeError`) it may have been.
+        """
+        for last in range(version, version + _ATTEMPTS):
+            marker = Marker(last, "", self._env.clock.elapsed())
+            rows = self._make.delete(key, marker)
+            with suppress(FormatError):  # another writer's commit, as damaged as the rest
+                if self._commit(key, marker, rows) is None:
+                    return Marker(rows[0].version, rows[0].token, None)
         raise _contended(key)
 
     def marker_at(self, key: SessionKey, last_event_id: str | None) -> Marker:

@@ -211,7 +211,7 @@ class SharedState:
         folds = {}
         for scope in scopes:
             before, entries = known[scope], listed[scope.entries]
-            new = [row for entry in entries for row in fetched.get(entry.key, ())]
+            new = self._counting([row for e in entries for row in fetched.get(e.key, ())])
             # What could not be read is tried again the next time.
             read = frozenset(e.key for e in entries if e.key in fetched or e.key in before.read)
             rows = latest([*before.rows.values(), *new]) if new else before.rows
@@ -237,12 +237,23 @@ class SharedState:
         return {
             scope: replace(
                 fold,
-                rows=latest([*fold.rows.values(), *packed.get(scope, ())]),
+                rows=latest([*self._unerased(manifest, fold), *packed.get(scope, ())]),
                 packed=_place(manifest),
                 packed_seen=min(seen, listing.started),
             )
             for scope, fold in known.items()
         }
+
+    def _unerased(self, manifest: Manifest, fold: ScopeFold) -> list[StateRow]:
+        rows = fold.rows.values()
+        return [row for row in rows if not self._archive.has_erased(manifest, row)]
+
+    def _counting(self, rows: Sequence[StateRow]) -> list[StateRow]:
+        """Return those of `rows`, of entries of one app, that no erased session has set."""
+        if not rows:
+            return []
+        manifest = self._archive.known(app_manifests(rows[0].app_name))
+        return [row for row in rows if not self._archive.has_erased(manifest, row)]
 
     def _body_of(self, key: str) -> bytes | None:
         """Return an entry; None, with an error that is logged once, when it cannot be read."""
@@ -301,7 +312,8 @@ class SharedState:
         if not old:
             return
         cover = old[-1]
-        held = latest(self._rows_of(cover))
+        # What an erased session has set must not stand for what others set under earlier stamps.
+        held = latest(self._counting(self._rows_of(cover)))
         for entry in listed:
             if entry.stamp < cover.stamp and is_held(self._rows_of(entry), held):
                 store.delete(entry.key)

@@ -2,7 +2,10 @@
 
 from lakestore.jobs.check import CheckReport, check
 from lakestore.jobs.compact import CompactReport, Progress, compact
+from lakestore.jobs.erase import EraseReceipt, erase_user
 from lakestore.jobs.findings import Finding
+from lakestore.jobs.prune import PruneReport, prune_events, prune_sessions, prune_user_state
+from lakestore.jobs.retention import RetentionPolicy
 from lakestore.jobs.stats import AppStats, Figures, LakeStats, stats
 from lakestore.jobs.sweep import SweepReport, Swept, sweep
 
@@ -10,14 +13,21 @@ __all__ = [
     "AppStats",
     "CheckReport",
     "CompactReport",
+    "EraseReceipt",
     "Figures",
     "Finding",
     "LakeStats",
     "Progress",
+    "PruneReport",
+    "RetentionPolicy",
     "SweepReport",
     "Swept",
     "check",
     "compact",
+    "erase_user",
+    "prune_events",
+    "prune_sessions",
+    "prune_user_state",
     "stats",
     "sweep",
 ]

@@ -8,18 +8,20 @@ number keeps all that the winner has not touched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from heapq import merge
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TypeVar
 
 from lakestore.errors import ConflictError, NotFoundError
-from lakestore.history.archive import EVENTS, STATE, Archive, Kind, Place
+from lakestore.history.archive import ERASED, EVENTS, STATE, Archive, Kind, Place
 from lakestore.history.environment import Environment
+from lakestore.jobs.erasure import Keep
 from lakestore.log.keys import app_manifests, app_packs, app_runs, pack_key, run_key
 from lakestore.log.manifests import Group, Manifest, StoredFile, TableFiles, publish
+from lakestore.tables.erased import ErasedRow
 from lakestore.tables.footers import footer_size
 from lakestore.tables.parquet import GroupWriter
 from lakestore.tables.runs import SessionRow
@@ -50,6 +52,11 @@ class Changes:
     packs: list[StoredFile] = field(default_factory=list)
     state: list[StateRow] = field(default_factory=list)
     """What was set in shared state, in any order; what is known already may be among it."""
+    erased: dict[str, ErasedRow] = field(default_factory=dict)
+    """Sessions that are to be known by the digests of their logs only; nothing of them is packed
+    any more."""
+    doomed: list[str] = field(default_factory=list)
+    """Objects that nobody refers to and that may be deleted."""
 
     def add(self, change: Change) -> None:
         """Take one more session's."""
@@ -81,6 +88,10 @@ class Publisher:
         self._app = app_name
         self._whole_below = whole_below
         self._group_rows = group_rows
+        self.published: frozenset[Place] = frozenset()
+        """Which sessions' changes counted, in what was published last."""
+        self.published_state: frozenset[Place] = frozenset()
+        """Which keys of shared state were new in it."""
 
     def publish(self, changes: Changes) -> Manifest | None:
         """Make `changes` part of the newest manifest and create the next one.
@@ -133,36 +144,55 @@ class Publisher:
 
     def _following(self, newest: Manifest, changes: Changes) -> Manifest | None:
         packed = self._archive.sessions_at(newest, changes.sessions)
-        rows = {place: each.row for place, each in packed.items()}
+        before = {place: each.row for place, each in packed.items()}
         kept = {
             place: change
             for place, change in changes.sessions.items()
-            if rows.get(place) == change.before
+            if before.get(place) == change.before
         }
-        sessions = {place: change.after for place, change in kept.items()}
         state = self._new_state(newest, changes.state)
-        if not sessions and not state:
+        self.published, self.published_state = frozenset(kept), frozenset(state)
+        if not (kept or state or changes.erased or changes.doomed):
             return None
-        packs, empty = _packs(newest.table(EVENTS.name).packs, changes.packs, kept.values())
-        session_runs, old = self._runs(EVENTS, newest, [sessions[p] for p in sorted(sessions)])
-        state_runs, old_too = self._runs(STATE, newest, [state[p] for p in sorted(state)])
+        keep = Keep(changes.erased)
+        counted = [*kept.values(), *self._dropped(newest, keep)]
+        packs, empty = _packs(newest.table(EVENTS.name).packs, changes.packs, counted)
+        sessions = [kept[place].after for place in sorted(kept)]
+        gone = [changes.erased[digest] for digest in sorted(changes.erased)]
+        session_runs = self._runs(EVENTS, newest, sessions, keep.session if gone else None)
+        rows = [state[place] for place in sorted(state)]
+        state_runs = self._runs(STATE, newest, rows, keep.state if gone else None)
+        erased_runs = self._runs(ERASED, newest, gone)
         tables = {
-            EVENTS.name: TableFiles(session_runs, packs),
-            STATE.name: TableFiles(state_runs),
+            EVENTS.name: TableFiles(session_runs.files, packs),
+            STATE.name: TableFiles(state_runs.files),
         }
+        if erased_runs.files:
+            tables[ERASED.name] = TableFiles(erased_runs.files)
         now = int(self._env.clock.wall() * 1_000_000)
         doomed = [
-            *(run_key(self._app, EVENTS.name, run.id) for run in old),
-            *(run_key(self._app, STATE.name, run.id) for run in old_too),
+            *session_runs.replaced,
+            *state_runs.replaced,
+            *erased_runs.replaced,
             *(pack_key(self._app, EVENTS.name, pack.id) for pack in empty),
+            *changes.doomed,
         ]
         return newest.following(self._env.new_token(), now, tables).dooming(doomed)
+
+    def _dropped(self, newest: Manifest, keep: Keep) -> Iterator[Change]:
+        """Yield what becomes of the sessions that are packed and to be erased."""
+        files = newest.table(EVENTS.name).runs if keep.erased else ()
+        for row in self._archive.rows_in(EVENTS, self._app, files):
+            if keep.session(row) is None:
+                yield Change(row, replace(row, segments=()))
 
     def _new_state(self, newest: Manifest, rows: Iterable[StateRow]) -> dict[Place, StateRow]:
         """Return those of `rows` that are later than what is packed of their keys, one a key."""
         found: dict[Place, StateRow] = {}
         for row in rows:
             place = STATE.place(row)
+            if self._archive.has_erased(newest, row):
+                continue
             if place not in found or found[place].precedes(row):
                 found[place] = row
         for place, packed in self._archive.state_at(newest, found).items():
@@ -171,16 +201,26 @@ class Publisher:
         return found
 
     def _runs(
-        self, kind: Kind[R], newest: Manifest, rows: Sequence[R]
-    ) -> tuple[tuple[StoredFile, ...], Sequence[StoredFile]]:
-        """Put a run with `rows` and return which runs there are then, and which it replaces."""
+        self,
+        kind: Kind[R],
+        newest: Manifest,
+        rows: Sequence[R],
+        keep: Callable[[R], R | None] | None = None,
+    ) -> _Runs:
+        """Put a run with `rows`; with `keep`, one run of all there are as it makes of each row."""
         files = newest.table(kind.name).runs
-        if not rows:
-            return files, ()
+        if not rows and keep is None:
+            return _Runs(files)
         absorbed, spent = absorbed_by(files, len(rows), self._whole_below)
-        older = self._archive.rows_in(kind, self._app, absorbed)
-        stored = self._put(kind, _newest(kind, rows, older), spent)
-        return (stored, *files[len(absorbed) :]), absorbed
+        if keep is not None:
+            absorbed, spent = files, 0
+        found = _newest(kind, rows, self._archive.rows_in(kind, self._app, absorbed))
+        if keep is not None:
+            found = (kept for row in found if (kept := keep(row)) is not None)
+        first = next(found, None)
+        stored = () if first is None else (self._put(kind, chain([first], found), spent),)
+        replaced = [run_key(self._app, kind.name, run.id) for run in absorbed]
+        return _Runs((*stored, *files[len(absorbed) :]), replaced)
 
     def _put(self, kind: Kind[R], rows: Iterator[R], spent: int) -> StoredFile:
         writer, firsts, count = GroupWriter(kind.schema), [], 0
@@ -203,6 +243,15 @@ class Publisher:
             groups=groups if len(body) >= self._whole_below else (),
             spent=spent,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The runs that a table has then."""
+
+    files: tuple[StoredFile, ...]
+    replaced: Sequence[str] = ()
+    """The keys of those that it has no more."""
 
 
 def _newest(kind: Kind[R], rows: Sequence[R], older: Iterable[R]) -> Iterator[R]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from lakestore.checks import check_number
 from lakestore.errors import InputError, NotFoundError
@@ -24,6 +25,10 @@ from lakestore.log.commits import list_logs
 from lakestore.log.entries import list_entries
 from lakestore.log.keys import app_entries, app_logs, app_manifests, check_id
 from lakestore.tables.state import StateRow
+
+if TYPE_CHECKING:
+    from lakestore.jobs.prune import PruneReport
+    from lakestore.jobs.retention import RetentionPolicy
 
 PACK_BYTES = 128 * 2**20
 SLICE_COMMITS = 32_768
@@ -57,18 +62,21 @@ class CompactReport:
     repacked_bytes: int
     """Bytes of the packs that it wrote in place of others."""
     elapsed_ms: int
+    pruned: tuple[PruneReport, ...] = ()
+    """What the policy has pruned before."""
 
 
 def compact(
     lake: Lake,
     *,
     app_name: str | None = None,
+    policy: RetentionPolicy | None = None,
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
     pack_bytes: int = PACK_BYTES,
     slice_commits: int = SLICE_COMMITS,
 ) -> CompactReport:
-    """Pack what was committed since the last compaction; no answer changes.
+    """Pack what was committed since the last compaction; no answer changes but by a policy.
 
     Safe to run at any time, from any number of processes, and to stop at any time: what was
     published until then stays.
@@ -76,6 +84,7 @@ def compact(
     Args:
         lake: The lake, open for writing.
         app_name: Only this app; None for all.
+        policy: What is to be pruned first; None for nothing.
         executor: Where to run the work, threads or processes anywhere; None for this thread.
         progress: Is called after each step.
         pack_bytes: About how large a pack becomes.
@@ -91,6 +100,9 @@ def compact(
         raise InputError("a lake that was opened with read_only=True cannot be compacted")
     check_number("pack_bytes", pack_bytes, least=1)
     check_number("slice_commits", slice_commits, least=1)
+    if policy is not None and not callable(getattr(policy, "apply", None)):
+        raise InputError(f"policy is a RetentionPolicy(...). type={type(policy).__name__}")
+    pruned = policy.apply(lake, app_name) if policy is not None else ()
     apps = lake.sessions.apps() if app_name is None else [check_id("app_name", app_name)]
     started = lake.clock.elapsed()
     total = _Total(progress)
@@ -98,7 +110,7 @@ def compact(
         _Compaction(lake, app, executor, total, pack_bytes, slice_commits).run()
     elapsed = int((lake.clock.elapsed() - started) * 1_000)
     return CompactReport(
-        total.sessions, total.events, total.packed_bytes, total.repacked_bytes, elapsed
+        total.sessions, total.events, total.packed_bytes, total.repacked_bytes, elapsed, pruned
     )
 
 

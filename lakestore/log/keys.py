@@ -41,6 +41,7 @@ _LONGEST = 120
 _PREFIX = 80
 _LOG_NAME = re.compile(r"([0-9]{20})(r?)\.parquet")
 _MANIFEST_NAME = re.compile(r"([0-9]{20})\.json")
+_FILE_NAME = re.compile(r"[^/]+\.parquet")
 _STAMP = re.compile(r"[0-9]{17}-[0-9]{6}-[0-9a-f]{16}")
 _ENTRY_NAME = re.compile(r"([0-9]{17}-[0-9]{6}-[0-9a-f]{16})(f?)\.parquet")
 _PACKED = re.compile(r"(?:packs|runs)/app=[^/]+/[a-z]+/[0-9a-f]{16}\.parquet")
@@ -211,6 +212,12 @@ def user_in(folder: str) -> str:
     return "" if part == NONE else decode_id(part) or part
 
 
+@lru_cache(maxsize=4096)
+def log_digest(log: str) -> str:
+    """Return what is left of a session's ids when it was erased: a digest of its log's prefix."""
+    return sha256(log.encode()).hexdigest()
+
+
 def parse_manifest_name(name: str) -> int | None:
     """Return the number of a manifest for its name, None for a stray."""
     match = _MANIFEST_NAME.fullmatch(name)
@@ -240,6 +247,12 @@ def run_key(app_name: str, table: str, run_id: str) -> str:
 def is_packed(key: str) -> bool:
     """Tell whether `key` is that of a pack or run, of whatever table; strays are not."""
     return _PACKED.fullmatch(key) is not None
+
+
+def table_of(key: str) -> str | None:
+    """Return the table of which `key`, below packs or runs, holds a part; None for a stray."""
+    parts = key.split("/")
+    return parts[2] if len(parts) == 4 and _FILE_NAME.fullmatch(parts[3]) else None
 
 
 def is_stamp(text: str) -> bool:

@@ -1,12 +1,16 @@
-"""A lake of its own for each test."""
+"""Lakes of its own for each test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from lakestore.storage import LocalStore, MemoryStore, ObjectStore
+from tests.support.aging import AgingLake
 from tests.support.archives import Site
+from tests.support.clocks import ManualClock
 
 
 @pytest.fixture
@@ -15,3 +19,13 @@ def site() -> Iterator[Site]:
     made = Site()
     yield made
     made.close()
+
+
+@pytest.fixture(params=["memory", "folder"])
+def aging(request: pytest.FixtureRequest, tmp_path: Path) -> AgingLake:
+    """An empty lake that grows old, in memory and in a folder."""
+    clock = ManualClock()
+    store: ObjectStore = (
+        MemoryStore(clock=clock) if request.param == "memory" else LocalStore(tmp_path / "lake")
+    )
+    return AgingLake(store, clock)

@@ -1,0 +1,227 @@
+"""The steps of erasing a user. Owns what may be deleted, and when.
+
+Each step may be done again at any time; what they add up to is `lakestore.jobs.erase`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
+from dataclasses import replace
+
+from lakestore.errors import NotFoundError, StorageError
+from lakestore.history.archive import EVENTS, STATE, Packed, Place
+from lakestore.jobs.changes import Changes, Publisher
+from lakestore.jobs.compact import compact
+from lakestore.jobs.rewriting import Rewriter
+from lakestore.jobs.traces import Traces
+from lakestore.lake import Lake
+from lakestore.log.commits import list_logs
+from lakestore.log.keys import (
+    Scope,
+    SessionKey,
+    app_manifests,
+    log_digest,
+    pack_key,
+    parse_log,
+    run_key,
+    user_logs,
+)
+from lakestore.log.manifests import Manifest, StoredFile
+from lakestore.tables.erased import ErasedRow
+from lakestore.tables.events import EventRow
+from lakestore.tables.runs import Segment
+
+_ATTEMPTS = 8
+
+
+class Eraser:
+    """Erases one user of one app."""
+
+    def __init__(
+        self, lake: Lake, app_name: str, user_id: str, sessions: Iterable[ErasedRow]
+    ) -> None:
+        """Take the user, and the sessions that are known to be ended already."""
+        self._lake = lake
+        self._app = app_name
+        self._user = user_id
+        self._store = lake.environment.store
+        self._archive = lake.sessions.archive
+        self._gone = {row.digest: row for row in sessions}
+        self._clean: set[str] = set()
+        self._published = Manifest(app_name, 0)
+        """The newest manifest when all was published."""
+
+    @property
+    def sessions(self) -> tuple[ErasedRow, ...]:
+        """The sessions that were ended, by their digests."""
+        return tuple(self._gone[digest] for digest in sorted(self._gone))
+
+    def end(self) -> None:
+        """End every session of the user, damaged ones too, by a `delete` commit."""
+        sessions = self._lake.sessions
+        for view in sessions.read_all(self._app, self._user, ended=True):
+            ended = view
+            for _ in range(_ATTEMPTS):
+                if not ended.alive or sessions.end(ended):
+                    break
+                ended = sessions.load(view.key)
+            now = sessions.load(view.key)
+            if now.alive:
+                raise StorageError(f"others keep writing this session. log={view.key.log!r}")
+            self._note(view.key.log, now.version, now.token)
+        for log, files in list_logs(self._store, user_logs(self._app, self._user)):
+            if log_digest(log) not in self._gone:
+                key, last = parse_log(log), max([*files.commits, *files.rollups], default=0)
+                marker = sessions.end_unread(key, last) if key else None
+                self._note(log, marker.version if marker else last, marker.token if marker else "")
+
+    def _note(self, log: str, version: int, token: str) -> None:
+        digest, now = log_digest(log), int(self._lake.clock.wall() * 1_000_000)
+        self._gone[digest] = ErasedRow(digest, version, token, now)
+        self._clean.clear()
+
+    def pack(self) -> None:
+        """Pack what is fresh: the app's own state, which the user's sessions may have set, stays.
+
+        Raises:
+            ConflictError: other jobs keep publishing.
+            StorageError: the store failed.
+        """
+        compact(self._lake, app_name=self._app)
+
+    def note_sources(self) -> None:
+        """Note sessions that are known from nothing but the shared state that they have set."""
+        files = self._newest().table(STATE.name).runs
+        last: dict[SessionKey, int] = {}
+        for row in self._archive.rows_in(STATE, self._app, files):
+            if row.source_user_id == self._user and row.session_id:
+                key = SessionKey(self._app, self._user, row.session_id)
+                last[key] = max(row.version, last.get(key, 0))
+        for key, version in last.items():
+            # One that lives was begun since: what it has set is not to be erased.
+            if log_digest(key.log) not in self._gone and not self._lake.sessions.load(key).alive:
+                self._note(key.log, version, "")
+
+    def publish(self) -> None:
+        """Publish that the sessions are erased, and packs and runs without them.
+
+        Raises:
+            ConflictError: other jobs keep publishing.
+            StorageError: the store failed, or others keep packing what is to go.
+        """
+        for _ in range(_ATTEMPTS):
+            if not self._publish_rest():
+                self._published = self._newest()
+                return
+        raise StorageError(f"other jobs keep packing what is to be erased. app={self._app!r}")
+
+    def _publish_rest(self) -> bool:
+        """Publish the next thing that is still to be said; tell whether there was any."""
+        traces, newest = self._traces(), self._newest()
+        known = self._archive.erased(newest)
+        packs = {pack_key(self._app, EVENTS.name, f.id): f for f in _packs_of(newest)}
+        runs = _runs_of(newest)
+        dirty_runs = list(traces.runs())
+        if any(known.get(row.digest) != row for row in self.sessions) or runs & set(dirty_runs):
+            return self._say(Changes(erased=dict(self._gone)))
+        # Of a pack that is named, only dead rows can be of sessions that were erased.
+        dirty_packs = list(traces.packs(besides=[key for key in packs if not packs[key].dead]))
+        again = {packs[key].id for key in dirty_packs if key in packs}
+        if again:
+            self._pack_again(newest, again)
+            return True
+        doomed = {each.key for each in newest.doomed}
+        orphans = {*dirty_runs, *dirty_packs} - runs - packs.keys() - doomed
+        return bool(orphans) and self._say(Changes(doomed=sorted(orphans)))
+
+    def _say(self, changes: Changes) -> bool:
+        Publisher(self._lake.environment, self._archive, self._app).publish(changes)
+        return True
+
+    def _pack_again(self, newest: Manifest, packs: Set[str]) -> None:
+        """Put what others have in some packs into new ones."""
+        rewriter = Rewriter(self._lake, self._app)
+        with suppress(NotFoundError):  # another job was quicker: look again
+            for packed in self._archive.sessions(newest):
+                segments = packed.row.segments
+                if any(segment.pack in packs for segment in segments):
+                    content = [
+                        self._rows_in(packed, one) if one.pack in packs else one for one in segments
+                    ]
+                    rewriter.add(packed.row, packed.row, content)
+                if rewriter.is_full:
+                    rewriter.publish()
+        rewriter.publish()
+
+    def _rows_in(self, packed: Packed, segment: Segment) -> list[EventRow]:
+        row = replace(packed.row, segments=(segment,))
+        return self._archive.rows(Packed(row, packed.manifest))
+
+    def wait(self) -> None:
+        """Wait until nobody decides any more on what was read before `publish`."""
+        until = self._lake.clock.elapsed() + 2 * self._lake.environment.limits.view_age
+        while (rest := until - self._lake.clock.elapsed()) > 0:
+            self._lake.clock.sleep(rest)
+
+    def remove(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Delete what nobody needs, after `publish` and `wait`; return it, and what is left."""
+        removed = []
+        for key in self._removable():
+            with suppress(StorageError):  # it is among what is left
+                self._store.delete(key)
+                removed.append(key)
+        return tuple(removed), self.found()
+
+    def _removable(self) -> list[str]:
+        traces, newest = self._traces(), self._newest()
+        covered = self._covered()
+        doomed = {each.key for each in newest.doomed}
+        named = _runs_of(newest)
+        named |= {pack_key(self._app, EVENTS.name, f.id) for f in _packs_of(newest)}
+        files = {*traces.packs(), *traces.runs()}
+        return [
+            *traces.logs(),
+            *(
+                key
+                for key, others in traces.entries()
+                if all(covered.get(STATE.place(row), "") >= row.stamp for row in others)
+            ),
+            *sorted((files & doomed) - named),
+            # A number that was superseded only now may still be created by a slow job.
+            *traces.manifests(self._published),
+        ]
+
+    def _covered(self) -> dict[Place, str]:
+        """Return the stamps of what was packed of shared state before `wait`."""
+        scopes = [Scope(self._app, self._user), Scope(self._app, None)]
+        try:
+            packed = self._archive.state(self._published, scopes)
+        except NotFoundError:  # swept already: the next time, then
+            return {}
+        return {STATE.place(row): row.stamp for rows in packed.values() for row in rows}
+
+    def found(self) -> tuple[str, ...]:
+        """Return the keys of all objects with a trace of what was erased."""
+        traces = self._traces()
+        entries = (key for key, _ in traces.entries())
+        manifests = traces.manifests(self._newest())
+        found = {*traces.logs(), *entries, *traces.packs(), *traces.runs(), *manifests}
+        return tuple(sorted(found))
+
+    def _traces(self) -> Traces:
+        # What an earlier attempt erased too, of which nothing but digests is left.
+        erased = {**self._archive.erased(self._newest()), **self._gone}
+        return Traces(self._store, self._app, self._user, erased, self._clean)
+
+    def _newest(self) -> Manifest:
+        return replace(self._archive.newest(app_manifests(self._app)), app_name=self._app)
+
+
+def _packs_of(manifest: Manifest) -> Sequence[StoredFile]:
+    return manifest.table(EVENTS.name).packs
+
+
+def _runs_of(manifest: Manifest) -> set[str]:
+    tables = manifest.tables.items()
+    return {run_key(manifest.app_name, name, f.id) for name, table in tables for f in table.runs}

@@ -1,0 +1,184 @@
+"""Pruning: forgetting what retention allows. Nothing is pruned unless it is asked for.
+
+Owns the public calls and what their reports mean; `lakestore.jobs.pruning` does it. What is pruned
+is gone for every reader at once, and leaves the store later: `compact` packs without it, `sweep`
+deletes the objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import TypedDict
+
+from lakestore.checks import check_flag, check_number, check_time
+from lakestore.errors import InputError, ReadOnlyError
+from lakestore.jobs.pruning import Pruned, Wanted, idle_sessions, idle_state, old_events
+from lakestore.lake import Lake
+from lakestore.log.keys import check_id
+
+_DAY = 86_400 * 1_000_000
+
+
+class PruneReport(TypedDict):
+    """What was pruned, or would be."""
+
+    table: str
+    """`sessions`, `events` or `state`."""
+    deleted_count: int
+    """How many of what the function names: sessions, events, keys."""
+    deleted_bytes: int
+    """Bytes of their JSON. The store is smaller by what that takes there, compressed, once
+    `compact` and `sweep` have followed."""
+    deleted_objects: int
+    """Objects that the call itself deleted: none, since readers may still need them."""
+    elapsed_ms: int
+    dry_run: bool
+
+
+def prune_sessions(
+    lake: Lake,
+    *,
+    idle_days: int = 30,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    dry_run: bool = False,
+    now: datetime | None = None,
+    keep_last: int = 0,
+) -> PruneReport:
+    """Delete sessions whose last commit is `idle_days` old or older, whatever created them when.
+
+    Each is deleted at the version that was judged: one that is appended to meanwhile stays, and
+    does not count. Blocking; in async code: `asyncio.to_thread`.
+
+    Args:
+        lake: The lake, open for writing.
+        idle_days: How old the last commit is, by the clock of its writer. A writer whose clock is
+            ahead keeps its sessions longer.
+        app_name: Only this app; None for all.
+        user_id: Only this user of that app; None for all.
+        dry_run: Delete nothing, and report what would be.
+        now: What ages count to; None for this machine's clock. Where that is ahead, sessions go as
+            much earlier: pass a time that you trust.
+        keep_last: Of each user never the last this many sessions, by their last commits.
+
+    Raises:
+        InputError: an argument makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
+        StorageError: the store failed; run it again.
+    """
+    before = _before("idle_days", idle_days, now, lake)
+    check_number("keep_last", keep_last)
+    prune = partial(idle_sessions, keep_last=keep_last)
+    return _prune(lake, "sessions", prune, before, app_name, user_id, dry_run)
+
+
+def prune_events(
+    lake: Lake,
+    *,
+    older_than_days: int = 90,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    dry_run: bool = False,
+    now: datetime | None = None,
+) -> PruneReport:
+    """Cut old events out of living sessions; the sessions, their state and later events stay.
+
+    Whole invocations go, but for those with a function call that waits for an answer. What goes
+    leaves one event without content, of the author `lakestore` and with `lakestore_pruned` in its
+    `custom_metadata`, that sets what was set of the session's state and artifacts: going back to an
+    invocation that stays restores what it did before. Going back to one that went raises ADK's
+    `InvocationNotFoundError`. Packs what is not packed yet first, as `compact` does. A process that
+    holds a session in its cache may show what was cut until it loads it anew. Blocking.
+
+    Args:
+        lake: The lake, open for writing.
+        older_than_days: How old all events of an invocation are that goes, by their writers'
+            clocks.
+        app_name: Only this app; None for all.
+        user_id: Only this user of that app; None for all.
+        dry_run: Change nothing, and report what would be.
+        now: What ages count to; None for this machine's clock, see `prune_sessions`.
+
+    Raises:
+        InputError: an argument makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
+        ConflictError: other jobs keep publishing.
+        StorageError: the store failed; run it again.
+    """
+    before = _before("older_than_days", older_than_days, now, lake)
+    return _prune(lake, "events", old_events, before, app_name, user_id, dry_run)
+
+
+def prune_user_state(
+    lake: Lake,
+    *,
+    idle_days: int = 180,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    dry_run: bool = False,
+    now: datetime | None = None,
+) -> PruneReport:
+    """Forget the `user:` keys that nobody has set for `idle_days`; later writes bring them back.
+
+    What was set before never comes back, whenever it lands. Packs what is not packed yet first, as
+    `compact` does. Other processes notice within the lake's view age limit. Blocking.
+
+    Args:
+        lake: The lake, open for writing.
+        idle_days: How long ago a key was set last, by the stamp of that write.
+        app_name: Only this app; None for all.
+        user_id: Only this user of that app; None for all.
+        dry_run: Change nothing, and report what would be.
+        now: What ages count to; None for this machine's clock, see `prune_sessions`.
+
+    Raises:
+        InputError: an argument makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
+        ConflictError: other jobs keep publishing.
+        StorageError: the store failed; run it again.
+    """
+    before = _before("idle_days", idle_days, now, lake)
+    return _prune(lake, "state", idle_state, before, app_name, user_id, dry_run)
+
+
+def _before(name: str, days: int, now: datetime | None, lake: Lake) -> int:
+    """Return the instant of `days` ago, in microseconds since 1970 UTC."""
+    check_number(name, days, least=1)
+    if now is not None and not isinstance(now, datetime):
+        raise InputError(f"now is a datetime with a time zone. type={type(now).__name__}")
+    seconds = check_time("now", now)
+    return int((lake.clock.wall() if seconds is None else seconds) * 1_000_000) - days * _DAY
+
+
+def _prune(
+    lake: Lake,
+    table: str,
+    prune: Callable[[Lake, Wanted], Pruned],
+    before: int,
+    app_name: str | None,
+    user_id: str | None,
+    dry_run: bool,
+) -> PruneReport:
+    check_flag("dry_run", dry_run)
+    if user_id is not None and app_name is None:
+        raise InputError("user_id names a user of an app: app_name is needed too")
+    if user_id is not None:
+        check_id("user_id", user_id)
+    apps = None if app_name is None else [check_id("app_name", app_name)]
+    if lake.read_only and not dry_run:
+        raise ReadOnlyError("a lake that was opened with read_only=True cannot be pruned")
+    started = lake.clock.elapsed()
+    done = [
+        prune(lake, Wanted(app, user_id, before, dry_run))
+        for app in (lake.sessions.apps() if apps is None else apps)
+    ]
+    return PruneReport(
+        table=table,
+        deleted_count=sum(each.count for each in done),
+        deleted_bytes=sum(each.nbytes for each in done),
+        deleted_objects=0,
+        elapsed_ms=int((lake.clock.elapsed() - started) * 1_000),
+        dry_run=dry_run,
+    )

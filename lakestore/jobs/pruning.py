@@ -1,0 +1,223 @@
+"""How sessions, events and users' state are pruned. Owns what counts as idle or old.
+
+Ages count from what writers recorded: `committed_at` of a commit, the time in a stamp. What of it
+is asked for, and how it is told, is `lakestore.jobs.prune`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from heapq import heappush, heappushpop
+from itertools import islice
+
+from lakestore.errors import LakeError, NotFoundError, StorageError
+from lakestore.history.archive import EVENTS, LAST, STATE, Place
+from lakestore.history.view import SessionView
+from lakestore.jobs.changes import Changes, Publisher
+from lakestore.jobs.compact import compact, entry_rows
+from lakestore.jobs.cutting import Cut, cut, nbytes
+from lakestore.jobs.packing import shared_of
+from lakestore.jobs.rewriting import Rewriter
+from lakestore.lake import Lake
+from lakestore.log.keys import Scope, app_entries, app_logs, app_manifests, user_logs
+from lakestore.tables.events import EventRow, event_id, event_time
+from lakestore.tables.runs import SessionRow
+from lakestore.tables.state import StateRow
+
+_ATTEMPTS = 8
+_SESSIONS_AT_ONCE = 16
+_AFTER_APP = "\0"
+"""Before every user and after the app itself, in the order of runs of state."""
+
+
+@dataclass(slots=True)
+class Pruned:
+    """What was pruned."""
+
+    count: int = 0
+    nbytes: int = 0
+
+    def add(self, count: int, nbytes: int) -> None:
+        """Count more of it."""
+        self.count += count
+        self.nbytes += nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Of what is to be pruned, and how."""
+
+    app_name: str
+    user_id: str | None
+    """None for all users."""
+    before: int
+    """What was last touched then or earlier goes, in microseconds since 1970 UTC."""
+    dry_run: bool
+
+
+def idle_sessions(lake: Lake, wanted: Wanted, keep_last: int) -> Pruned:
+    """Delete sessions that nobody has added to for long, each at the version that was judged."""
+    newest = _newest(lake, wanted, keep_last) if keep_last else {}
+    done = Pruned()
+    views = (
+        view
+        for view in lake.sessions.read_all(wanted.app_name, wanted.user_id)
+        if _active_at(view) <= wanted.before
+        and (_active_at(view), view.key.session_id) not in newest.get(view.key.user_id, ())
+    )
+    while batch := list(islice(views, _SESSIONS_AT_ONCE)):
+        rows_of = lake.sessions.events(batch)
+        for view, rows in zip(batch, rows_of, strict=True):
+            # A commit that came between was activity: the session is not idle, and stays.
+            if wanted.dry_run or lake.sessions.end(view):
+                # One that cannot be read is idle all the same.
+                done.add(1, 0 if isinstance(rows, LakeError) else sum(map(nbytes, rows)))
+    return done
+
+
+def _newest(lake: Lake, wanted: Wanted, keep_last: int) -> dict[str, list[tuple[int, str]]]:
+    """Return for each user the sessions that were last added to, with the time."""
+    newest: dict[str, list[tuple[int, str]]] = {}
+    for view in lake.sessions.read_all(wanted.app_name, wanted.user_id):
+        heap = newest.setdefault(view.key.user_id, [])
+        place = (_active_at(view), view.key.session_id)
+        if len(heap) < keep_last:
+            heappush(heap, place)
+        else:
+            heappushpop(heap, place)
+    return newest
+
+
+def _active_at(view: SessionView) -> int:
+    """Return `committed_at` of the last commit of a living session."""
+    fresh = view.newest or view.events(1)
+    if fresh:
+        return fresh[-1].committed_at
+    return view.packed.row.active_at if view.packed else view.rows()[-1].committed_at
+
+
+def old_events(lake: Lake, wanted: Wanted) -> Pruned:
+    """Cut old invocations out of living sessions, after packing what is not packed yet."""
+    done = Pruned()
+    if wanted.dry_run:
+        for view, rows in _histories(lake, wanted):
+            found = cut(rows, wanted.before, view.version)
+            if found is not None:
+                done.add(found.events, found.nbytes)
+        return done
+    for _ in range(_ATTEMPTS):
+        compact(lake, app_name=wanted.app_name)
+        cutter = _Cutter(lake, wanted, done)
+        cutter.run()
+        # What others changed meanwhile is looked at again.
+        if not cutter.refused:
+            return done
+    raise StorageError(f"other jobs keep changing what is to be pruned. app={wanted.app_name!r}")
+
+
+def _histories(lake: Lake, wanted: Wanted) -> Iterator[tuple[SessionView, list[EventRow]]]:
+    """Yield the living sessions that are old enough to have anything old, with all their rows."""
+    archive = lake.sessions.archive
+    views = lake.sessions.read_all(wanted.app_name, wanted.user_id)
+    old = (view for view in views if view.created_at <= wanted.before)
+    while batch := list(islice(old, _SESSIONS_AT_ONCE)):
+        try:
+            packed = archive.rows_of([view.packed for view in batch if view.packed])
+        except NotFoundError:  # what was packed was packed again, and swept
+            batch = [lake.sessions.load(view.key) for view in batch]
+            packed = archive.rows_of([view.packed for view in batch if view.packed])
+        rows_of = iter(packed)
+        for view in batch:
+            below = next(rows_of) if view.packed else []
+            if view.alive:
+                yield view, [*below, *view.rows()]
+
+
+class _Cutter:
+    """One pass over an app that packs anew, without what goes, each session that has any of it."""
+
+    def __init__(self, lake: Lake, wanted: Wanted, done: Pruned) -> None:
+        self._lake = lake
+        self._wanted = wanted
+        self._rewriter = Rewriter(lake, wanted.app_name)
+        self._waiting: dict[Place, Cut] = {}
+        self._done = done
+        self.refused = False
+        """Whether another job has changed a session meanwhile."""
+
+    def run(self) -> None:
+        """Prune, publishing each time that a pack is full."""
+        for view, rows in _histories(self._lake, self._wanted):
+            if view.packed is None:
+                continue
+            found = cut(rows, self._wanted.before, view.packed.row.version)
+            if found is not None:
+                self._hold(view.packed.row, found, fresh=len(view.rows()))
+            if self._rewriter.is_full:
+                self._publish()
+        self._publish()
+
+    def _hold(self, before: SessionRow, found: Cut, fresh: int) -> None:
+        stay = found.rows[: len(found.rows) - fresh]
+        after = replace(
+            before,
+            last_event_time=event_time(stay[-1]),
+            last_event_id=event_id(stay[-1]),
+            events=sum(row.kind == "event" for row in stay),
+        )
+        self._rewriter.add(before, after, [stay])
+        self._waiting[EVENTS.place(before)] = replace(found, rows=[])
+
+    def _publish(self) -> None:
+        published = self._rewriter.publish()
+        for place in published:
+            self._done.add(self._waiting[place].events, self._waiting[place].nbytes)
+        self.refused |= len(published) < len(self._waiting)
+        self._waiting = {}
+
+
+def idle_state(lake: Lake, wanted: Wanted) -> Pruned:
+    """Forget the values of users' keys that nobody has set for long; their stamps stay."""
+    if not wanted.dry_run:
+        compact(lake, app_name=wanted.app_name)
+    idle = [
+        row
+        for row in _users_state(lake, wanted)
+        if row.value is not None and int(row.stamp.split("-")[0]) <= wanted.before
+    ]
+    places = {STATE.place(row): row for row in idle}
+    if not wanted.dry_run:
+        # A later write wins whenever it lands: its stamp is later than the one that stays.
+        changes = Changes(state=[replace(row, value=None) for row in idle])
+        publisher = Publisher(lake.environment, lake.sessions.archive, wanted.app_name)
+        publisher.publish(changes)
+        places = {place: places[place] for place in publisher.published_state}
+    nbytes = (len(row.key.encode()) + len((row.value or "").encode()) for row in places.values())
+    return Pruned(len(places), sum(nbytes))
+
+
+def _users_state(lake: Lake, wanted: Wanted) -> Iterator[StateRow]:
+    """Yield the latest row of each key of users' state."""
+    app, user = wanted.app_name, wanted.user_id
+    fresh: dict[Place, StateRow] = {}
+    for row in _fresh_state(lake, app, user):
+        place = STATE.place(row)
+        if row.user_id is not None and (place not in fresh or fresh[place].precedes(row)):
+            fresh[place] = row
+    manifest = lake.sessions.archive.newest(app_manifests(app))
+    low, high = ((_AFTER_APP, ""), LAST) if user is None else ((user, ""), (user, LAST[1]))
+    runs = manifest.table(STATE.name).runs
+    for row in lake.sessions.archive.rows_in(STATE, app, runs, low, high):
+        newer = fresh.pop(STATE.place(row), row)
+        yield newer if row.precedes(newer) else row
+    yield from fresh.values()
+
+
+def _fresh_state(lake: Lake, app_name: str, user_id: str | None) -> Iterator[StateRow]:
+    """Yield what is not packed of the state of an app's users, or of one; some of it twice."""
+    logs = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
+    entries = app_entries(app_name) if user_id is None else Scope(app_name, user_id).entries
+    yield from entry_rows(lake, entries)
+    for view, _ in lake.sessions.fresh(app_name, logs, logs + "\x7f"):
+        yield from shared_of(view.rows())

@@ -1,0 +1,86 @@
+"""How long what is kept: a policy that `compact` applies. Owns how it is written down."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+
+from lakestore.checks import check_number
+from lakestore.errors import InputError
+from lakestore.jobs.prune import PruneReport, prune_events, prune_sessions, prune_user_state
+from lakestore.lake import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """What may be forgotten, and after how many days; None, as all are unless said, for never."""
+
+    sessions_idle_days: int | None = None
+    """See `prune_sessions`."""
+    sessions_keep_last: int = 0
+    """Of each user never the last this many sessions."""
+    events_older_than_days: int | None = None
+    """See `prune_events`."""
+    user_state_idle_days: int | None = None
+    """See `prune_user_state`."""
+
+    def __post_init__(self) -> None:
+        for name in ("sessions_idle_days", "events_older_than_days", "user_state_idle_days"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), least=1)
+        check_number("sessions_keep_last", self.sessions_keep_last)
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> RetentionPolicy:
+        """Read a policy from a TOML file, whose keys are the names of the fields.
+
+        Raises:
+            InputError: it is no TOML, a name is not known, or a value makes no sense.
+            OSError: it cannot be read.
+        """
+        try:
+            found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"the retention policy is no TOML. path={path!s} {error}") from error
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(set(found).difference(known))
+        if unknown:
+            raise InputError(
+                f"the retention policy has unknown keys. path={path!s} {unknown=} {known=}"
+            )
+        try:
+            return cls(**found)
+        except InputError as error:
+            raise InputError(
+                f"the retention policy makes no sense. path={path!s} {error}"
+            ) from None
+
+    def apply(
+        self, lake: Lake, app_name: str | None = None, now: datetime | None = None
+    ) -> tuple[PruneReport, ...]:
+        """Prune what the policy allows, of one app or of all; return what each step did.
+
+        Raises:
+            LakeError: as the functions that are named above.
+        """
+        reports = []
+        if self.sessions_idle_days is not None:
+            reports.append(
+                prune_sessions(
+                    lake,
+                    idle_days=self.sessions_idle_days,
+                    keep_last=self.sessions_keep_last,
+                    app_name=app_name,
+                    now=now,
+                )
+            )
+        if self.events_older_than_days is not None:
+            days = self.events_older_than_days
+            reports.append(prune_events(lake, older_than_days=days, app_name=app_name, now=now))
+        if self.user_state_idle_days is not None:
+            days = self.user_state_idle_days
+            reports.append(prune_user_state(lake, idle_days=days, app_name=app_name, now=now))
+        return tuple(reports)
