@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
@@ -14,6 +13,7 @@ from lakestore.history.archive import Archive, Packed, Place
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.history.folding import DamagedRollupError, Plan, decode_commit, fold, plan_of
+from lakestore.history.listed import Done, Listed, named, paired
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, list_log, list_logs
 from lakestore.log.keys import (
@@ -229,7 +229,7 @@ class Loader:
         Raises:
             StorageError: the store failed.
         """
-        done = _Done()
+        done = Done()
         for attempt, _ in enumerate(self._attempts()):
             if attempt:
                 self._archive.newest(app_manifests(app_name))
@@ -239,32 +239,20 @@ class Loader:
                 return
         raise StorageError(f"packs changed faster than they could be read. {app_name=}")
 
-    def _load_listed(
-        self, app_name: str, user_id: str | None, done: _Done
-    ) -> Iterator[SessionView]:
+    def _load_listed(self, app_name: str, user_id: str | None, done: Done) -> Iterator[SessionView]:
         """Yield what is not done yet, as long as one listing counts."""
         started = self._env.clock.elapsed()
         look = self._archive.recent(app_manifests(app_name))
         prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
         logs = {log: f for log, f in list_logs(self._env.store, prefix) if log not in done.logs}
         packed = self._archive.sessions(look.result(), user_id, done.packed)
-        pairs = self._paired(look.result(), logs, packed)
+        pairs = paired(self._archive, look.result(), logs, packed)
         while batch := list(islice(pairs, _LOGS_AT_ONCE)):
             yield from self._load_some(app_name, batch, started)
             done.note(batch)
             if not self._is_young(started, app_name):
                 return
         done.all = True
-
-    def _paired(
-        self, manifest: Manifest, logs: dict[str, LogFiles], packed: Iterator[Packed]
-    ) -> Iterator[_Listed]:
-        """Yield what is packed with what is listed of it, then what is only listed."""
-        for each in packed:
-            log = each.key.log
-            yield log, logs.pop(log, None), each
-        for log, files in logs.items():
-            yield log, files, self._archive.erased_log(manifest, log)
 
     def load_fresh(
         self, app_name: str, first: str, last: str
@@ -303,7 +291,7 @@ class Loader:
 
     def _unpacked(
         self, manifests: str, manifest: Manifest, fresh: Sequence[tuple[Place, str, LogFiles]]
-    ) -> list[_Listed]:
+    ) -> list[Listed]:
         """Return those that have more than what is packed of them by now, with that."""
         for _ in self._attempts():
             with suppress(NotFoundError):  # a run was merged, and swept
@@ -321,7 +309,7 @@ class Loader:
         return self._env.is_young(started) and self._archive.is_recent(app_manifests(app_name))
 
     def _load_some(
-        self, app_name: str, listed: Sequence[_Listed], started: float
+        self, app_name: str, listed: Sequence[Listed], started: float
     ) -> Iterator[SessionView]:
         plans = [plan_of(log, files or LogFiles(), packed) for log, files, packed in listed]
         known = [self._current(plan) for plan in plans]
@@ -337,7 +325,7 @@ class Loader:
                 if isinstance(found, FormatError) and not isinstance(found, DamagedRollupError):
                     raise found
                 if isinstance(found, FormatError) or found is None or plan.gap or not in_time:
-                    found, _ = self._load_log(plan.log, _named(plan.packed))
+                    found, _ = self._load_log(plan.log, named(plan.packed))
             except (FormatError, UnreadableError) as error:
                 self._report(plan.log, error)
                 continue
@@ -373,31 +361,3 @@ class Loader:
         # Each takes all its bodies, also after one that is damaged.
         shares = [[next(bodies) for _ in plan.keys] for plan in plans]
         return [fold(plan, iter(share), started) for plan, share in zip(plans, shares, strict=True)]
-
-
-_Listed = tuple[str, LogFiles | None, Packed | None]
-"""A log, what is listed of it, and what is packed of it."""
-
-
-def _named(packed: Packed | None) -> SessionKey | None:
-    """Return whose it is, None when only a digest tells."""
-    return packed.key if packed is not None and packed.row.session_id else None
-
-
-@dataclass(slots=True)
-class _Done:
-    """What of a long listing was yielded already."""
-
-    packed: Place | None = None
-    """The last session that was packed, by user and session."""
-    logs: set[str] = field(default_factory=set)
-    """Logs of which something was listed."""
-    all: bool = False
-
-    def note(self, listed: Sequence[_Listed]) -> None:
-        """Note that these were yielded."""
-        for log, files, packed in listed:
-            if packed is not None and not packed.erased:
-                self.packed = (packed.row.user_id, packed.row.session_id)
-            if files is not None:
-                self.logs.add(log)

@@ -21,10 +21,10 @@ from lakestore.errors import (
     LakeError,
     NotFoundError,
     StorageError,
-    UnknownOutcomeError,
 )
 from lakestore.history.archive import Archive
 from lakestore.history.cache import ByteCache
+from lakestore.history.committing import Commits
 from lakestore.history.drafts import Draft, RowMaker, not_in
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_commit
@@ -33,10 +33,9 @@ from lakestore.history.reading import ALL, Folds, Found, Reader, Wanted
 from lakestore.history.shared import SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
-from lakestore.log.commits import Confirmations, Marker, probe, put_commit
-from lakestore.log.keys import SessionKey, commit_key
+from lakestore.log.commits import Confirmations, Marker, probe
+from lakestore.log.keys import SessionKey
 from lakestore.log.stamps import Stamper
-from lakestore.tables import events
 from lakestore.tables.events import EventRow
 from lakestore.tables.runs import SessionRow
 
@@ -68,6 +67,7 @@ class Sessions:
         self._loader = Loader(environment, self.archive, self._cache)
         self.shared = SharedState(environment, stamper, self.archive)
         self._reader = Reader(environment, self._loader, self.archive, self.shared, self._cache)
+        self._commits = Commits(environment, self._loader, self.archive, self.shared)
         self.confirmations = Confirmations()
         self._rolling: set[SessionKey] = set()
 
@@ -192,7 +192,7 @@ class Sessions:
             if view.alive:
                 raise AlreadyExistsError(f"the session exists already. log={key.log!r}")
             rows = self._make.create(key, view.marker, delta)
-            if self._commit(key, view.marker, rows) is None:
+            if self._commits.put(key, view.marker, rows) is None:
                 return self._keep(view.follow(rows))
             view = self.load(key)
         raise _contended(key)
@@ -226,7 +226,7 @@ class Sessions:
             view = now
         self.shared.complete(view.newest, {})
         rows = self._make.delete(key, view.marker)
-        if self._commit(key, view.marker, rows) is not None:
+        if self._commits.put(key, view.marker, rows) is not None:
             return False
         self._keep(view.follow(rows))
         return True
@@ -241,7 +241,7 @@ class Sessions:
             marker = Marker(last, "", self._env.clock.elapsed())
             rows = self._make.delete(key, marker)
             with suppress(FormatError):  # another writer's commit, as damaged as the rest
-                if self._commit(key, marker, rows) is None:
+                if self._commits.put(key, marker, rows) is None:
                     return Marker(rows[0].version, rows[0].token, None)
         raise _contended(key)
 
@@ -293,7 +293,7 @@ class Sessions:
                 return Landed(marker, tuple(found))
             rows = self._make.events(key, marker, pending)
             started = self._env.clock.elapsed()
-            there = self._commit(key, marker, rows)
+            there = self._commits.put(key, marker, rows)
             if there is None:
                 self._extend(key, marker, rows, started)
                 return Landed(Marker(rows[0].version, rows[0].token, started), tuple(found))
@@ -322,7 +322,7 @@ class Sessions:
         rows = decode_commit(key.log, marker.version + 1, body) if body else []
         if not rows or rows[0].previous != marker.token:
             raise _stale(key)
-        if not self._holds(view, rows[0]):
+        if not self._commits.holds(view, rows[0]):
             raise _stale(key)
         return Marker(marker.version, marker.token, view.seen), rows
 
@@ -333,7 +333,7 @@ class Sessions:
         first = rows[0]
         if not self._env.is_young(marker.seen):
             # It may be what another stalled writer left under a name that was swept.
-            self._confirm(key, first)
+            self._commits.confirm(key, first)
         self.shared.complete(rows, {})
         self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
         if first.kind == "delete":
@@ -343,45 +343,6 @@ class Sessions:
         self._extend(key, marker, rows, None)
         # Reading a commit that exists confirms nothing: the view stays as old as it was.
         return Marker(first.version, first.token, marker.seen)
-
-    def _commit(
-        self, key: SessionKey, marker: Marker, rows: list[EventRow]
-    ) -> list[EventRow] | None:
-        """Create the next commit, then its entries; return the rows that stand there instead."""
-        first = rows[0]
-        started = self._env.clock.elapsed()
-        taken = put_commit(
-            self._env.store,
-            commit_key(key.log, first.version),
-            events.encode_commit(rows),
-            is_ours=lambda body: (
-                decode_commit(key.log, first.version, body)[0].token == first.token
-            ),
-            clock=self._env.clock,
-            metrics=self._env.metrics,
-        )
-        if taken is not None:
-            return decode_commit(key.log, first.version, taken)
-        if not self._env.is_young(started if marker.seen is None else min(started, marker.seen)):
-            self._confirm(key, first)
-        self.shared.write(rows)
-        return None
-
-    def _confirm(self, key: SessionKey, commit: EventRow) -> None:
-        """Make sure, by loading, that readers see a commit that took long."""
-        view = self._loader.load(key)
-        if not self._holds(view, commit):
-            raise UnknownOutcomeError(
-                "the commit took longer than the view age limit and cannot be found any more:"
-                f" reload the session. key={commit_key(key.log, commit.version)!r}"
-            )
-
-    def _holds(self, view: SessionView, commit: EventRow) -> bool:
-        """Tell whether a commit is part of the log as `view` shows it."""
-        packed = view.packed
-        if packed is None or commit.version > packed.row.version:
-            return view.holds(commit.version, commit.token)
-        return any(row.token == commit.token for row in self.archive.rows(packed))
 
     def _keep(self, view: SessionView) -> SessionView:
         if view.version:

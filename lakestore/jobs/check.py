@@ -110,8 +110,9 @@ def _check_app(
     if manifest is None:
         return look
     state = StateCheck(look)
-    state.read_entries()
-    if is_readable(look, manifest):
+    readable = is_readable(look, manifest)
+    state.read_entries(manifest if readable else None)
+    if readable:
         try:
             if manifest.number:
                 PackedCheck(look, state).run(manifest)

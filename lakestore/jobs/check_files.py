@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any
 
 import pyarrow as pa
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import EVENTS, STATE, Kind
+from lakestore.history.archive import ERASED, EVENTS, STATE, Kind
 from lakestore.jobs.findings import Finding, Look, Severity
 from lakestore.log.keys import (
     app_manifests,
@@ -22,7 +23,7 @@ from lakestore.log.manifests import Manifest, StoredFile, decode
 from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.parquet import open_parquet
 
-_KINDS: Mapping[str, Kind[object]] = {EVENTS.name: EVENTS, STATE.name: STATE}  # type: ignore[dict-item]  # of whatever row
+_KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (EVENTS, STATE, ERASED)}
 _COPY = "restore it from a copy of the store: its key never held anything else"
 
 
@@ -164,5 +165,8 @@ class FileCheck:
 
 def is_readable(look: Look, manifest: Manifest) -> bool:
     """Tell whether all runs that say what is packed are whole."""
-    runs = manifest.table(EVENTS.name).runs
-    return not any(run_key(look.app, EVENTS.name, run.id) in look.damaged for run in runs)
+    return not any(
+        run_key(look.app, name, run.id) in look.damaged
+        for name in (EVENTS.name, ERASED.name)
+        for run in manifest.table(name).runs
+    )

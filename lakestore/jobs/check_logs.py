@@ -251,7 +251,7 @@ def _unchained(
     """Yield the commits that follow another one than the one that is there."""
     tokens = {version: rollup.checkpoint.token for version, rollup in rollups.items()}
     tokens |= {version: rows[0].token for version, rows in commits.items()}
-    if log.row:
+    if log.row and log.row.token:  # of an erased one it may not be known
         tokens[log.row.version] = log.row.token
     for version, rows in commits.items():
         before = tokens.get(version - 1)

@@ -16,7 +16,7 @@ from lakestore.history.shared import read_entry, shared_rows
 from lakestore.jobs.findings import Finding, Look
 from lakestore.jobs.listings import grouped
 from lakestore.log.entries import Entry, parse_entry, put_entry
-from lakestore.log.keys import Scope, app_entries, run_key
+from lakestore.log.keys import Scope, app_entries, app_manifests, run_key
 from lakestore.log.manifests import Manifest
 from lakestore.storage import UnreadableError
 from lakestore.tables import state
@@ -40,8 +40,10 @@ class StateCheck:
         self._known: set[str] = set()
         """Stamps of damaged entries whose commits were met."""
 
-    def read_entries(self) -> None:
+    def read_entries(self, manifest: Manifest | None) -> None:
         """Read all entries that there are; of each key the latest stamp is remembered.
+
+        What erased sessions have set, by what `manifest` says, counts for nobody. None: not known.
 
         Raises:
             StorageError: the store failed.
@@ -54,19 +56,21 @@ class StateCheck:
                     continue
                 keys.append(one.key)
                 if len(keys) >= _ENTRIES_AT_ONCE:
-                    self._read_some(keys)
+                    self._read_some(keys, manifest)
                     keys = []
-        self._read_some(keys)
+        self._read_some(keys, manifest)
 
     def _stray(self, key: str) -> None:
         text, remedy = "FORMAT.md knows no such key", "yours to keep or to delete"
         self._look.findings.add(Finding("note", "stray", key, text, "nothing", remedy))
 
-    def _read_some(self, keys: Sequence[str]) -> None:
+    def _read_some(self, keys: Sequence[str], manifest: Manifest | None) -> None:
         found = self._look.env.pool.map(self._read, keys, near=self._look.env.store.near)
         for rows in found:
             self._look.objects += 1
             for row in rows:
+                if manifest is not None and self._look.archive.has_erased(manifest, row):
+                    continue
                 held = self._entries.setdefault(Scope(row.app_name, row.user_id), {})
                 held[row.key] = max(row.stamp, held.get(row.key, ""))
         self._look.progress("shared state", self._look.objects, None)
@@ -137,6 +141,9 @@ class StateCheck:
         lost = [
             row for row in missing if row.key not in fold.rows or fold.rows[row.key].precedes(row)
         ]
+        manifest = self._look.archive.newest(app_manifests(self._look.app))
+        # Erased since its commit was read.
+        lost = [row for row in lost if not self._look.archive.has_erased(manifest, row)]
         for stamp in sorted({row.stamp for row in lost}):
             self._tell(scope, stamp, [row for row in lost if row.stamp == stamp])
 

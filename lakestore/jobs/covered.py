@@ -6,12 +6,13 @@ only after the pack was read and found to be what its manifest says: then nothin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
 from lakestore.errors import NotFoundError
-from lakestore.history.archive import EVENTS, STATE, Archive
+from lakestore.history.archive import ERASED, EVENTS, STATE, Archive
 from lakestore.history.environment import Environment
 from lakestore.history.needless import Age, is_held, needless_by_pack, needless_by_rollup
 from lakestore.history.shared import decode_entry
@@ -71,6 +72,8 @@ class Covered:
     def sweep_logs(self) -> None:
         """Delete commits and rollups that the manifest, or a newer and old rollup, covers.
 
+        What is at or below an erased version is covered, whenever it lands.
+
         Raises:
             NotFoundError: the manifest was superseded and what it names swept: begin again.
             FormatError: a run is damaged.
@@ -119,6 +122,8 @@ class Covered:
     def sweep_entries(self) -> None:
         """Delete state entries that the manifest, or an old fold, makes needless.
 
+        What an erased session has set is needless, whenever it lands.
+
         Raises:
             NotFoundError, FormatError, StorageError: see `sweep_logs`.
         """
@@ -134,15 +139,18 @@ class Covered:
         ]
         has_run = bool(self._manifest.table(STATE.name).runs)
         # What came after both is in neither, or need not be looked at today.
-        until = [self._created if has_run else 0.0, *(entries[it].modified for it in folds[-1:])]
-        old = {entry.key: one for entry, one in entries.items() if one.modified <= max(until)}
+        until = max([self._created if has_run else 0.0, *(entries[f].modified for f in folds[-1:])])
+        if self._manifest.table(ERASED.name).runs:
+            until = math.inf  # what an erased session has set may still land
+        old = {entry.key: one for entry, one in entries.items() if one.modified <= until}
         return _OldPart(old, folds[-1].key if folds else "")
 
     def _sweep_scopes(self, parts: Sequence[_OldPart]) -> None:
         keys = [key for part in parts for key in part.entries]
         found = self._env.pool.map(self._read_entry, keys, near=self._env.store.near)
-        read = dict(zip(keys, found, strict=True))
-        scopes = {Scope(rows[0].app_name, rows[0].user_id) for rows in found if rows}
+        read = dict(zip(keys, map(self._counting, found), strict=True))
+        void = {key for key, rows in zip(keys, found, strict=True) if rows and not read[key]}
+        scopes = {Scope(rows[0].app_name, rows[0].user_id) for rows in read.values() if rows}
         packed = self._archive.state(self._manifest, sorted(scopes, key=repr))
         for part in parts:
             scope = next((_scope(read[key]) for key in part.entries if read[key]), None)
@@ -152,9 +160,13 @@ class Covered:
             needless = [
                 one
                 for key, one in part.entries.items()
-                if is_held(read[key], by_run if key == part.fold else by_both)
+                if key in void or is_held(read[key], by_run if key == part.fold else by_both)
             ]
             self._remover.remove("entries", needless)
+
+    def _counting(self, rows: Sequence[StateRow]) -> list[StateRow]:
+        """Return those of `rows` that no erased session has set: others count for nobody."""
+        return [row for row in rows if not self._archive.has_erased(self._manifest, row)]
 
     def _read_entry(self, key: str) -> list[StateRow]:
         try:

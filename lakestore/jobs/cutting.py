@@ -89,6 +89,11 @@ def cut(rows: Sequence[EventRow], before: int, version: int) -> Cut | None:
     return Cut(stay, len(gone), sum(nbytes(one.row) for one in gone))
 
 
+def is_placeholder(row: EventRow) -> bool:
+    """Tell whether a row stands for events that were pruned."""
+    return row.kind == "event" and _stands_for(event_of(row)) > 0
+
+
 def nbytes(row: EventRow) -> int:
     """Return how many bytes of JSON a row holds."""
     return len((row.event_json or "").encode()) + len((row.state_delta or "").encode())

@@ -53,6 +53,8 @@ def rows_of_logs(
 ) -> dict[str, SessionRow]:
     """Return what a manifest says of the sessions of some logs, by log.
 
+    Of an erased one it is what stands for it: deleted, without its names where only a digest tells.
+
     Raises:
         NotFoundError, FormatError, StorageError: see `Archive.session`.
     """
@@ -66,6 +68,10 @@ def rows_of_logs(
         log = SessionKey(row.app_name, row.user_id, row.session_id).log
         if log in wanted:
             found[log] = row
+    for log in wanted.difference(found) if archive.erased(manifest) else ():
+        gone = archive.erased_log(manifest, log)
+        if gone is not None:
+            found[log] = gone.row
     return found
 
 

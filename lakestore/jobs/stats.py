@@ -209,7 +209,7 @@ class _Counting:
 
     def _count_log(self, log: str, objects: Sequence[StoredObject], row: SessionRow | None) -> None:
         key = parse_log(log)
-        user = key.user_id if key else row.user_id if row else user_in(log)
+        user = key.user_id if key else (row and row.user_id) or user_in(log)
         base, files = row.version if row else 0, LogFiles()
         both = self._both(user)
         for one in objects:

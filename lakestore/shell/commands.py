@@ -99,7 +99,7 @@ def _job(name: str) -> Any:
 @app_option
 @click.option(
     "--policy",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE.toml",
     help="First prune what this retention policy allows; asks, or needs --yes.",
 )
