@@ -78,17 +78,16 @@ def test_a_fold_of_what_was_erased_holds_nothing(aged: AgingLake) -> None:
     folds = {one.key: aged.store.get(one.key) for one in aged.store.list("state/entries/")}
     erase_user(aged.open(), APP, USER).finish(aged.open())
     aged.clock.advance(-5_000)
-    again = aged.open()
-    service = aged.service_of(again)
-    service.create_session(app_name=APP, user_id=USER, session_id="s2", state={"user:u": "new"})
+    begun = aged.service_of(aged.open()).create_session(
+        app_name=APP, user_id=USER, session_id="s2", state={"user:u": "new"}
+    )
+    aged.service_of(aged.open()).append_event(begun, aged.event("the last commit sets nothing"))
     for key, body in folds.items():
         aged.store.put_if_absent(key, body)
     aged.clock.advance(5_000)
     _pass_grace(aged)
     sweep(aged.open())
-    found = aged.service_of(aged.open(read_only=True)).get_session(
-        app_name=APP, user_id=USER, session_id="s2"
-    )
+    found = aged.load(begun)
     assert made.state["user:u"] == "old"
     assert found is not None
     assert found.state["user:u"] == "new"
