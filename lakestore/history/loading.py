@@ -82,13 +82,23 @@ class Loader:
         return view or SessionView(key, started)
 
     def _load_log(
-        self, log: str, key: SessionKey | None = None, watcher: Watcher | None = None
+        self,
+        log: str,
+        key: SessionKey | None = None,
+        watcher: Watcher | None = None,
+        before: LogFiles | None = None,
     ) -> tuple[SessionView | None, float]:
-        """Return what a log folds to, None when nothing is in it, and when its listing began."""
-        before: LogFiles | None = None
+        """Return what a log folds to, None when nothing is in it, and when its listing began.
+
+        Args:
+            log: Its prefix.
+            key: The session, if it is known.
+            watcher: Is told how far it has come.
+            before: What was listed of it a moment ago, if that had a gap.
+        """
         damaged: set[int] = set()
         manifests = manifests_beside(log)
-        ask = self._archive.recent
+        ask = self._archive.recent if before is None else self._archive.look
         for _ in self._attempts():
             started = self._env.clock.elapsed()
             look, ask = ask(manifests), self._archive.look
@@ -319,13 +329,14 @@ class Loader:
         except (NotFoundError, UnreadableError):  # of some log: each by itself, then
             fetched = iter([None] * len(wanted))
         in_time = self._is_young(started, app_name)
-        for plan, view in zip(plans, known, strict=True):
+        for plan, view, (_, files, _) in zip(plans, known, listed, strict=True):
             found = view or next(fetched)
             try:
                 if isinstance(found, FormatError) and not isinstance(found, DamagedRollupError):
                     raise found
                 if isinstance(found, FormatError) or found is None or plan.gap or not in_time:
-                    found, _ = self._load_log(plan.log, named(plan.packed))
+                    before = files if plan.gap else None
+                    found, _ = self._load_log(plan.log, named(plan.packed), before=before)
             except (FormatError, UnreadableError) as error:
                 self._report(plan.log, error)
                 continue
