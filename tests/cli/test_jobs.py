@@ -18,6 +18,7 @@ from lakestore import Lake, jobs
 from lakestore.cli import main
 from lakestore.jobs import compact, sweep
 from lakestore.log.keys import commit_key
+from lakestore.log.marker import Limits
 from tests.support.sites import APP, Work
 
 
@@ -278,3 +279,41 @@ def test_on_a_terminal_it_asks(url: str) -> None:
     assert process.returncode == 1
     assert "Does nobody else have" in errors
     assert output == ""
+
+
+def test_a_policy_is_applied_first(url: str, tmp_path: Path) -> None:
+    """A policy needs a yes; what it prunes is told after what was packed."""
+    policy = tmp_path / "keep.toml"
+    policy.write_text("sessions_idle_days = 30\nuser_state_idle_days = 180\n")
+    refused = run("compact", url, "--policy", policy)
+    assert refused.exit_code == 1
+    assert "say --yes" in refused.output
+    done = run("compact", url, "--policy", policy, "--yes")
+    assert done.exit_code == 0
+    assert "pruned 0 sessions" in done.output
+    assert "pruned 0 keys" in done.output
+    assert run("compact", url, "--policy", tmp_path / "none.toml", "--yes").exit_code == 2
+
+
+def test_prune_runs_the_jobs(url: str) -> None:
+    """Each of the three prunes a lake in which nothing is old: nothing goes."""
+    for what, measure, thing in (
+        ("sessions", "--idle-days", "sessions"),
+        ("events", "--older-than-days", "events"),
+        ("user-state", "--idle-days", "keys"),
+    ):
+        assert f"would prune 0 {thing}" in run("prune", what, url, measure, "9", "--dry-run").output
+        assert f"pruned 0 {thing}" in run("prune", what, url, measure, "9", "--yes").output
+
+
+@pytest.mark.slow  # it waits for the lake's grace, which must be longer than a busy machine's pauses
+def test_erase_stays_until_it_is_done(tmp_path: Path) -> None:
+    """With --wait the receipt is done, and nothing of the lake is wrong."""
+    url = str(tmp_path / "lake")
+    with Lake.open(url, limits=Limits(view_age=2.0, grace=5.0)) as lake:
+        Work(lake).some(20)
+    erased = run("erase", url, "--app", APP, "--user", "ana", "--yes", "--wait", "--json")
+    receipt = json.loads(erased.output)
+    assert (receipt["status"], receipt["left"]) == ("done", [])
+    assert receipt["sessions"]
+    assert run("check", url).exit_code == 0
