@@ -306,7 +306,7 @@ def test_prune_runs_the_jobs(url: str) -> None:
         assert f"pruned 0 {thing}" in run("prune", what, url, measure, "9", "--yes").output
 
 
-@pytest.mark.slow  # it waits for the lake's grace, which must be longer than a busy machine's pauses
+@pytest.mark.slow  # it waits for a grace that a busy machine's pauses do not reach
 def test_erase_stays_until_it_is_done(tmp_path: Path) -> None:
     """With --wait the receipt is done, and nothing of the lake is wrong."""
     url = str(tmp_path / "lake")
