@@ -10,13 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-import pyarrow as pa
-
 from lakestore.history.environment import Environment
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
 from lakestore.history.runs import EVENTS, FIRST, LAST, STATE, Kind, Place, Runs
-from lakestore.log.keys import Scope, SessionKey, parse_log
+from lakestore.log.keys import Scope, SessionKey
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
 from lakestore.tables import events, state
 from lakestore.tables.events import EventRow
@@ -36,7 +34,6 @@ class Archive:
         # By the prefix of the app's manifests, with the time at which the newest was asked for.
         self._manifests: dict[str, tuple[Manifest, float]] = {}
         self._packs = Packs(environment, events.COMMIT_SCHEMA, environment.cache_bytes)
-        self._whole_rows = Packs(environment, events.SCHEMA, 0)
 
     def look(self, manifests: str) -> Future[Manifest]:
         """Begin to ask for the newest manifest of an app: 1 LIST, and 1 GET when it is a new one.
@@ -80,16 +77,6 @@ class Archive:
     def is_recent(self, manifests: str) -> bool:
         """Tell whether the newest manifest was asked for within the view age limit."""
         return manifests in self._manifests and self._env.is_young(self.seen(manifests))
-
-    def of_log(self, manifest: Manifest, log: str) -> Packed | None:
-        """Return what is packed of the session whose log has the prefix `log`; see `session`."""
-        if not manifest.number:
-            return None
-        key = parse_log(log)
-        if key is not None:
-            return self.session(manifest, key)
-        # Of an id that was too long for a name only a digest is left in it.
-        return next((each for each in self.sessions(manifest) if each.key.log == log), None)
 
     def session(self, manifest: Manifest, key: SessionKey) -> Packed | None:
         """Return what is packed of one session, None when nothing is.
@@ -223,7 +210,3 @@ class Archive:
         """Begin to read what `rows_of` returns."""
         answer = self._packs.ask(packed, last, after)
         return lambda: [rows_in(table) for table in answer()]
-
-    def tables_of(self, packed: Sequence[Packed]) -> list[pa.Table]:
-        """Return the packed rows of many sessions as `rows_of` does, in `events.SCHEMA`."""
-        return self._whole_rows.ask(packed)()
