@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-import pyarrow as pa
-
 from lakestore.history.environment import Environment
 from lakestore.history.erased import is_erased, stand_in
 from lakestore.history.packs import Packed, Packs, rows_in
@@ -40,7 +38,6 @@ class Archive:
         # By app, as of the runs that are named with it.
         self._erased: dict[str, tuple[tuple[StoredFile, ...], dict[str, ErasedRow]]] = {}
         self._packs = Packs(environment, events.COMMIT_SCHEMA, environment.cache_bytes)
-        self._whole_rows = Packs(environment, events.SCHEMA, 0)
 
     def look(self, manifests: str) -> Future[Manifest]:
         """Begin to ask for the newest manifest of an app: 1 LIST, and 1 GET when it is a new one.
@@ -269,7 +266,3 @@ class Archive:
         """Begin to read what `rows_of` returns."""
         answer = self._packs.ask(packed, last, after)
         return lambda: [rows_in(table) for table in answer()]
-
-    def tables_of(self, packed: Sequence[Packed]) -> list[pa.Table]:
-        """Return the packed rows of many sessions as `rows_of` does, in `events.SCHEMA`."""
-        return self._whole_rows.ask(packed)()

@@ -371,4 +371,6 @@ class Loader:
         bodies = iter(self._fetch([key for plan in plans for key in plan.keys]))
         # Each takes all its bodies, also after one that is damaged.
         shares = [[next(bodies) for _ in plan.keys] for plan in plans]
-        return [fold(plan, iter(share), started) for plan, share in zip(plans, shares, strict=True)]
+        # Most of it is decoding Parquet, during which other threads run.
+        pairs = list(zip(plans, shares, strict=True))
+        return self._env.pool.map(lambda it: fold(it[0], iter(it[1]), started), pairs, near=True)

@@ -23,7 +23,7 @@ from lakestore.history.scopes import Listing, ScopeFold
 from lakestore.history.shared import SharedState
 from lakestore.history.view import SessionView
 from lakestore.log.commits import probe
-from lakestore.log.keys import Scope, SessionKey
+from lakestore.log.keys import Scope, SessionKey, app_manifests
 from lakestore.log.manifests import Manifest
 from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow
@@ -135,8 +135,8 @@ class Reader:
         for _ in range(_ATTEMPTS):
             try:
                 return self._read(key, wanted)
-            except NotFoundError:  # what was packed was packed again, and swept
-                self._cache.drop(key.log)
+            except NotFoundError:
+                self._forget(key)
         raise StorageError(f"packs changed faster than they could be read. log={key.log!r}")
 
     def _read(self, key: SessionKey, wanted: Wanted) -> Found | None:
@@ -229,14 +229,19 @@ class Reader:
             found.append(wanted.of([*events, *view.events(wanted.last)]))
         return found
 
+    def _forget(self, key: SessionKey) -> None:
+        """Begin again with the newest manifest: what was packed was packed again, and swept."""
+        self._cache.drop(key.log)
+        self.archive.newest(app_manifests(key.app_name))
+
     def _events_of(
         self, view: SessionView, wanted: Wanted
     ) -> list[EventRow] | FormatError | UnreadableError:
         for _ in range(_ATTEMPTS):
             try:
                 return self._rows(view, wanted, _Ahead(self, (), wanted))
-            except NotFoundError:  # what was packed was packed again, and swept
-                self._cache.drop(view.key.log)
+            except NotFoundError:
+                self._forget(view.key)
                 view = self.load(view.key)
             except (FormatError, UnreadableError) as error:
                 return error

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -110,7 +109,8 @@ class SharedState:
         near = self._env.store.near
         answers = [self._env.pool.start(partial(self._list_one, p), near=near) for p in prefixes]
         known = [self._cache.get(scope) for scope in scopes]
-        if all(fold is not None and self._env.is_young(fold.packed_seen) for fold in known):
+        young = (fold is not None and self._env.is_young(fold.packed_seen) for fold in known)
+        if look is None and all(young):
             return Listing(scopes, prefixes, started, answers, None)
         manifest = look or self._archive.recent(app_manifests(scopes[0].app_name))
         return Listing(scopes, prefixes, started, answers, manifest)
@@ -179,15 +179,17 @@ class SharedState:
             StorageError: the store failed, or the entries never held still.
         """
         for _ in range(_ATTEMPTS):
-            listed = listing.entries()
-            with suppress(NotFoundError):  # swept since it was listed: what covers it is there now
+            listed, look = listing.entries(), None
+            try:
                 folds = self._fold(listing, listed)
                 if self._env.is_young(listing.started):
                     for fold in folds.values():
                         self._keep(fold, listed[fold.scope.entries])
                     return folds
+            except NotFoundError:  # swept since it was listed: what covers it is there now
+                look = self._archive.look(app_manifests(listing.scopes[0].app_name))
             self._env.metrics.add("retries")
-            listing = self._list(listing.scopes, listing.prefixes)
+            listing = self._list(listing.scopes, listing.prefixes, look)
         raise StorageError(
             f"entries changed faster than they could be read. prefixes={listing.prefixes}"
         )

@@ -91,16 +91,16 @@ class PackBuilder:
     def add(self, table: pa.Table) -> Part:
         """Add rows of one session in `events.SCHEMA`; at least one, in commit order."""
         self.rows += table.num_rows
+        row_bytes = max(1, table.nbytes // max(1, table.num_rows))
         pieces = []
         while table.num_rows:
-            left = _GROUP_BYTES - self._pending_bytes
-            fitting = max(1, table.num_rows * left // max(1, table.nbytes))
+            fitting = max(1, (_GROUP_BYTES - self._pending_bytes) // row_bytes)
             taken = min(fitting, self._group_rows - self._pending_rows)
-            pieces.append(self._hold(table.slice(0, taken)))
+            pieces.append(self._hold(table.slice(0, taken), row_bytes))
             table = table.slice(taken)
         return tuple(pieces)
 
-    def _hold(self, table: pa.Table) -> Piece:
+    def _hold(self, table: pa.Table, row_bytes: int) -> Piece:
         versions = pc.min_max(table["version"]).as_py()
         piece = Piece(
             len(self._writer.groups),
@@ -112,7 +112,7 @@ class PackBuilder:
         )
         self._pending.append(table)
         self._pending_rows += table.num_rows
-        self._pending_bytes += table.nbytes
+        self._pending_bytes += table.num_rows * row_bytes
         if self._pending_rows >= self._group_rows or self._pending_bytes >= _GROUP_BYTES:
             self._flush()
         return piece
