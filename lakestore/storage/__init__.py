@@ -4,11 +4,13 @@ from lakestore.storage.local import LocalStore
 from lakestore.storage.memory import MemoryStore
 from lakestore.storage.metrics import Metrics
 from lakestore.storage.pool import Pool
+from lakestore.storage.retrying import RetryingStore
 from lakestore.storage.store import ObjectStore, StoredObject
-from lakestore.storage.urls import open_store
+from lakestore.storage.urls import ClientName, open_store
 from lakestore.storage.wrappers import CountingStore, ReadOnlyStore
 
 __all__ = [
+    "ClientName",
     "CountingStore",
     "LocalStore",
     "MemoryStore",
@@ -16,6 +18,7 @@ __all__ = [
     "ObjectStore",
     "Pool",
     "ReadOnlyStore",
+    "RetryingStore",
     "StoredObject",
     "open_store",
 ]

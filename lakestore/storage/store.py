@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from lakestore.errors import InputError
 
+PAGE = 1_000
+"""How many objects a bucket lists at a time; each further page is a request of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
