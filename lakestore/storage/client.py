@@ -11,10 +11,13 @@ import asyncio
 import os
 import weakref
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
 
 R = TypeVar("R")
+
+_END_SECONDS = 2.0
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _inherited: list[Any] = []
@@ -45,6 +48,7 @@ class Client:
     def _begin(self) -> None:
         self._lock = Lock()
         self._filesystem: Any = None
+        self._finalizer: Callable[[], object] | None = None
 
     def _begin_anew(self) -> None:
         if self._filesystem is not None:
@@ -59,7 +63,9 @@ class Client:
             if self._filesystem is None:
                 self._filesystem = self._make()
                 # Runs before the file system's own end does, which cannot wait for the loop.
-                weakref.finalize(self, _finish, self._filesystem, self._end, os.getpid())
+                self._finalizer = weakref.finalize(
+                    self, _finish, self._filesystem, self._end, os.getpid()
+                )
             return self._filesystem
 
     def run(self, call: Callable[[Any], Coroutine[Any, Any, R]]) -> R:
@@ -70,20 +76,26 @@ class Client:
     def close(self) -> None:
         """End the connections; a later use makes new ones."""
         with self._lock:
-            filesystem, self._filesystem = self._filesystem, None
-        _finish(filesystem, self._end, os.getpid())
+            self._filesystem = None
+            if self._finalizer is not None:
+                self._finalizer()
 
 
 def _finish(filesystem: Any, end: Callable[[Any], Coroutine[Any, Any, None]], pid: int) -> None:
-    if filesystem is None or pid != os.getpid() or not filesystem.loop.is_running():
+    loop = filesystem.loop
+    if pid != os.getpid() or not loop.is_running():
         return
+    ending = asyncio.run_coroutine_threadsafe(end(filesystem), loop)
+    if not _on(loop):  # collected there, it would wait for itself
+        with suppress(Exception):  # what cannot be ended ends with the process
+            ending.result(_END_SECONDS)
+
+
+def _on(loop: asyncio.AbstractEventLoop) -> bool:
     try:
-        asyncio.run_coroutine_threadsafe(end(filesystem), filesystem.loop).result(_END_SECONDS)
-    except Exception:  # noqa: BLE001 - what cannot be ended ends with the process
-        return
-
-
-_END_SECONDS = 2.0
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 def _after_fork() -> None:

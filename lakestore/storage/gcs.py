@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from io import BytesIO
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -176,7 +177,7 @@ async def _request(
         fs.base.removesuffix("/storage/v1/") + path,
         params=fs._get_params(dict(asked)),
         headers=headers,
-        data=body,
+        data=None if body is None else BytesIO(body),
         timeout=timeout,
     ) as reply:
         return _Reply(reply.status, await reply.read())

@@ -189,7 +189,7 @@ def _made(
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(10)
+        process.wait(2)  # what it holds is of no use to anyone
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
