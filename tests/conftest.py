@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import servers
-from tests.support.servers import Bucket
+from tests.support.servers import RUNNING, Bucket
 
 # A commit waits for the disk, so neither an example's time nor a slow start says anything.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -30,6 +30,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     """A bucket on moto."""
     with servers.moto(tmp_path_factory.mktemp("moto")) as bucket:
+        RUNNING["moto"] = bucket
         yield bucket
 
 
@@ -37,6 +38,7 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
 def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     """A bucket on SeaweedFS."""
     with servers.seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as bucket:
+        RUNNING["seaweedfs"] = bucket
         yield bucket
 
 
@@ -44,4 +46,5 @@ def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
 def fake_gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     """A bucket on fake-gcs-server."""
     with servers.fake_gcs(tmp_path_factory.mktemp("fake-gcs")) as bucket:
+        RUNNING["fake_gcs"] = bucket
         yield bucket

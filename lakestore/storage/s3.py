@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -143,13 +144,37 @@ def _filesystem(settings: Mapping[str, Any]) -> Any:
     """
     import s3fs
 
-    filesystem = s3fs.S3FileSystem(**settings)
+    known = _session_key(settings)
+    filesystem = s3fs.S3FileSystem(session=_sessions.get(known), **settings)
     filesystem.retries = 1
     filesystem.connect()
+    if known is not None:
+        _sessions[known] = filesystem.session
     shape = filesystem.s3.meta.service_model.operation_model("PutObject").input_shape
     if "IfNoneMatch" not in shape.members:
         raise UnsupportedStoreError("botocore is too old to create exclusively: upgrade aiobotocore")
+    filesystem.s3.meta.events.register_last("before-call.s3.PutObject", _send_at_once)
     return filesystem
+
+
+def _send_at_once(params: Mapping[str, Any], **_event: object) -> None:
+    """Leave out `Expect: 100-continue`, which makes each write wait for one more round trip."""
+    params["headers"].pop("Expect", None)
+
+
+_sessions: dict[object, Any] = {}
+"""Sessions of botocore, which takes longer to read its own models than a request takes."""
+
+
+def _session_key(settings: Mapping[str, Any]) -> object:
+    """Return what a session depends on, None where it looks for credentials by itself.
+
+    Those may have been renewed since, in a file that it has read already.
+    """
+    if not (settings.get("key") and settings.get("secret")):
+        return None
+    environment = tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_")))
+    return settings.get("profile"), environment
 
 
 async def _end(fs: Any) -> None:

@@ -47,7 +47,11 @@ class Bucket:
 
     def fresh(self) -> str:
         """Return the URL of a place in the bucket that nothing has used before."""
-        return f"{self.protocol}://{self.name}/t{next(_fresh)}"
+        return self.at_key(f"t{next(_fresh)}")
+
+    def at_key(self, key: str) -> str:
+        """Return the URL of that place in the bucket."""
+        return f"{self.protocol}://{self.name}/{key}"
 
     def at(self, endpoint: str) -> Bucket:
         """Return the same bucket as it is reached through another address."""
@@ -57,6 +61,10 @@ class Bucket:
     def called(self, name: str) -> Bucket:
         """Return another bucket on the same server, which need not exist."""
         return Bucket(self.protocol, name, self.endpoint, self.storage_options)
+
+
+RUNNING: dict[str, Bucket] = {}
+"""The servers of this test session that were needed so far, by the name of their fixture."""
 
 
 @dataclass(frozen=True, slots=True)
