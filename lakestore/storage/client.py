@@ -8,6 +8,7 @@ second loop; the calling threads wait for coroutines that run on fsspec's.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import weakref
 from collections.abc import Callable, Coroutine
@@ -20,8 +21,6 @@ R = TypeVar("R")
 _END_SECONDS = 2.0
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
-_inherited: list[Any] = []
-"""File systems of parents: never collected, for that would close what the parent still uses."""
 
 
 class Client:
@@ -52,7 +51,7 @@ class Client:
 
     def _begin_anew(self) -> None:
         if self._filesystem is not None:
-            _inherited.append(self._filesystem)
+            keep_for_good(self._filesystem)
             self._forget(self._filesystem)
         self._begin()
 
@@ -81,10 +80,19 @@ class Client:
                 self._finalizer()
 
 
+def keep_for_good(inherited: object) -> None:
+    """Never let it be collected, also not when this process ends.
+
+    Its connections and its loop are the parent's too: the end of them here would take sockets out
+    of the parent's loop, and send a farewell through them.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
+
+
 def _finish(filesystem: Any, end: Callable[[Any], Coroutine[Any, Any, None]], pid: int) -> None:
-    loop = filesystem.loop
-    if pid != os.getpid() or not loop.is_running():
+    if pid != os.getpid() or not filesystem.loop.is_running():
         return
+    loop = filesystem.loop
     ending = asyncio.run_coroutine_threadsafe(end(filesystem), loop)
     if not _on(loop):  # collected there, it would wait for itself
         with suppress(Exception):  # what cannot be ended ends with the process

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from lakestore.clock import NewToken, new_token
 from lakestore.storage.bucket import BucketStore, Page
-from lakestore.storage.client import Client
+from lakestore.storage.client import Client, keep_for_good
 from lakestore.storage.failures import Failure
 from lakestore.storage.places import Place
 from lakestore.storage.store import PAGE, StoredObject
@@ -221,4 +221,5 @@ async def _end(fs: Any) -> None:
 
 
 def _forget(fs: Any) -> None:
-    fs.session.detach()
+    keep_for_good(fs.session.connector)
+    fs.session.detach()  # so that gcsfs has nothing to end
