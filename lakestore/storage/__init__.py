@@ -3,6 +3,7 @@
 from lakestore.storage.local import LocalStore
 from lakestore.storage.memory import MemoryStore
 from lakestore.storage.metrics import Metrics
+from lakestore.storage.options import OPTIONS, known_options
 from lakestore.storage.pool import Pool
 from lakestore.storage.retrying import RetryingStore
 from lakestore.storage.store import ObjectStore, StoredObject
@@ -10,6 +11,7 @@ from lakestore.storage.urls import ClientName, open_store
 from lakestore.storage.wrappers import CountingStore, ReadOnlyStore
 
 __all__ = [
+    "OPTIONS",
     "ClientName",
     "CountingStore",
     "LocalStore",
@@ -20,5 +22,6 @@ __all__ = [
     "ReadOnlyStore",
     "RetryingStore",
     "StoredObject",
+    "known_options",
     "open_store",
 ]
