@@ -77,7 +77,7 @@ class BucketStore(ObjectStore):
             return call()
         except LakeError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the errors of clients have no common base
             failure = self._failure(error)
             raise error_of(failure, verb, key, self.url) from self._shown(error)
 

@@ -144,8 +144,10 @@ def error_of(failure: Failure, verb: Verb, key: str, url: str) -> LakeError:
         cause = Cause.NO_BUCKET  # nothing else can be missing when creating and listing
     if cause is Cause.TAKEN and verb == "write":
         return AlreadyExistsError(f"the name is taken. {key=}")
-    met = failure.code if failure.code == str(failure.status) or not failure.status else (
-        f"{failure.status} {failure.code}"
+    met = (
+        failure.code
+        if failure.code == str(failure.status) or not failure.status
+        else (f"{failure.status} {failure.code}")
     )
     says = SAYS.get(cause, SAYS[Cause.OTHER])
     text = f"could not {verb}: {says}. {key=} {url=} reason={met!r}"

@@ -1,4 +1,4 @@
-"""Where in which bucket a lake is. Owns how `s3://` and `gs://` URLs are read, and what they refuse.
+"""Where in which bucket a lake is. Owns how `s3://` and `gs://` URLs are read and refused.
 
 Nothing in them is percent-decoded, as in fsspec, and no part of a refused URL that may be a secret
 is quoted.

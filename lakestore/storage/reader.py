@@ -46,7 +46,7 @@ def open_reader(protocol: str, url: str, options: Mapping[str, Any]) -> ObjectSt
         filesystem, root = fsspec.url_to_fs(
             url, **{"use_listings_cache": False, "skip_instance_cache": True, **options}
         )
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - file systems raise what they like
         # What it says may quote the URL, in which credentials may stand.
         raise StorageError(
             f"could not open the lake through {protocol}://; check the URL, storage_options and"

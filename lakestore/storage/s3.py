@@ -96,7 +96,8 @@ class S3Store(BucketStore):
         self._client.run(lambda fs: self._call(fs, "delete_object", Key=name))
 
     async def _call(self, fs: Any, method: str, **asked: Any) -> Any:
-        return await fs._call_s3(method, Bucket=self._bucket, **asked)
+        # Older releases of s3fs leave it to the caller to say that the requester pays.
+        return await fs._call_s3(method, fs.req_kw, Bucket=self._bucket, **asked)
 
     @override
     def _failure(self, error: Exception) -> Failure:
@@ -152,7 +153,9 @@ def _filesystem(settings: Mapping[str, Any]) -> Any:
         _sessions[known] = filesystem.session
     shape = filesystem.s3.meta.service_model.operation_model("PutObject").input_shape
     if "IfNoneMatch" not in shape.members:
-        raise UnsupportedStoreError("botocore is too old to create exclusively: upgrade aiobotocore")
+        raise UnsupportedStoreError(
+            "botocore is too old to create exclusively: upgrade aiobotocore"
+        )
     filesystem.s3.meta.events.register("before-sign.s3.PutObject", _send_at_once)
     return filesystem
 

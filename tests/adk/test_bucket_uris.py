@@ -17,7 +17,9 @@ def uri_of(bucket: Bucket, url: str, **more: str) -> str:
     options = {
         name: value for name, value in bucket.storage_options.items() if isinstance(value, str)
     }
-    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in {**options, **more}.items())
+    query = "&".join(
+        f"{name}={quote(value, safe='')}" for name, value in {**options, **more}.items()
+    )
     return f"lakestore+{url}?{query}"
 
 

@@ -81,9 +81,7 @@ def test_one_process_wins(bucket: Bucket, turns: int, processes: Processes) -> N
     url = bucket.fresh()
     barrier = processes.context.Barrier(PROCESSES, timeout=PATIENCE)
     for writer in range(PROCESSES):
-        processes.start(
-            race_in_bucket, url, bucket.storage_options, writer, turns, SIZE, barrier
-        )
+        processes.start(race_in_bucket, url, bucket.storage_options, writer, turns, SIZE, barrier)
 
     won = [result for result in processes.results() if isinstance(result, list)]
     store = open_bucket(url, bucket.storage_options)

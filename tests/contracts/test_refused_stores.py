@@ -24,9 +24,9 @@ def test_a_server_that_ignores_the_condition_is_refused(
     tmp_path: Path, server: Callable[[Path], AbstractContextManager[Bucket]]
 ) -> None:
     """A lake needs create-only writes; a server that takes the second one is found out."""
-    with server(tmp_path) as bucket:
-        with pytest.raises(UnsupportedStoreError, match="created twice"):
-            Lake.open(bucket.fresh(), storage_options=bucket.storage_options)
+    refused = pytest.raises(UnsupportedStoreError, match="created twice")
+    with server(tmp_path) as bucket, refused:
+        Lake.open(bucket.fresh(), storage_options=bucket.storage_options)
 
 
 def test_other_protocols_are_refused_by_name() -> None:
@@ -85,7 +85,7 @@ def test_reading_what_is_no_lake_says_so(tmp_path: Path, moto: Bucket) -> None:
         "gs://bucket/a#hidden",
         "s3://bucket/a\nb",
         "s3://b",
-        "s3://buc ket/x",
+        "s3://a bucket/x",
     ],
 )
 def test_a_url_that_means_no_place_is_refused(url: str) -> None:

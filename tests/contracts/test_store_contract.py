@@ -72,6 +72,35 @@ class TestFakeGcs(BucketContract):
         return fake_gcs
 
 
+class ObstoreContract(BucketContract):
+    """A place of its own in a bucket, through obstore."""
+
+    @pytest.fixture
+    def store(self, bucket: Bucket) -> Iterator[ObjectStore]:
+        """An empty prefix."""
+        store = open_store(bucket.fresh(), bucket.storage_options, client="obstore")
+        yield store
+        store.close()
+
+
+class TestObstoreMoto(ObstoreContract):
+    """S3, as moto has it."""
+
+    @pytest.fixture
+    def bucket(self, moto: Bucket) -> Bucket:
+        return moto
+
+
+class TestObstoreSeaweedFS(ObstoreContract):
+    """S3, as SeaweedFS has it."""
+
+    races = 2
+
+    @pytest.fixture
+    def bucket(self, seaweedfs: Bucket) -> Bucket:
+        return seaweedfs
+
+
 class TestRetryingStore(StoreContract):
     """A folder around which requests are repeated."""
 

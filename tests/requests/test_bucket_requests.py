@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -39,7 +39,7 @@ def store(bucket: Bucket, proxy: FaultProxy) -> Iterator[ObjectStore]:
 def test_each_operation_is_one_request(store: ObjectStore, proxy: FaultProxy) -> None:
     """No HEAD goes before a GET, no look before a creation, and nothing is asked on opening."""
     assert proxy.requests == []
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: store.put_if_absent("t/a", b"0123456789" * 1_000),
         lambda: store.get("t/a"),
         lambda: store.get_range("t/a", 100, 50),
@@ -62,7 +62,10 @@ def test_a_creation_carries_its_condition(store: ObjectStore, proxy: FaultProxy)
         store.put_if_absent("t/a", b"y")
 
     for sent in proxy.requests:
-        conditions = (sent.headers.get("if-none-match") == "*", "ifGenerationMatch=0" in sent.target)
+        conditions = (
+            sent.headers.get("if-none-match") == "*",
+            "ifGenerationMatch=0" in sent.target,
+        )
         assert any(conditions)
         assert "expect" not in sent.headers
 

@@ -251,7 +251,7 @@ def moto(folder: Path) -> Iterator[Bucket]:
 
 @contextmanager
 def seaweedfs(folder: Path) -> Iterator[Bucket]:
-    """Run SeaweedFS: a distributed store in Go, with S3 in front. Its user `reader` may not write."""
+    """Run SeaweedFS: a distributed store with S3 in front. Its user `reader` may not write."""
     with _running(folder, _seaweedfs, s3_bucket) as bucket:
         yield bucket
 

@@ -10,8 +10,21 @@ from typing import Literal
 
 import pytest
 
-from lakestore.errors import AlreadyExistsError, StorageError, UnknownOutcomeError
-from lakestore.storage import CountingStore, Metrics, ObjectStore, RetryingStore, open_store
+from lakestore.errors import (
+    AlreadyExistsError,
+    InputError,
+    StorageError,
+    UnknownOutcomeError,
+    UnsupportedStoreError,
+)
+from lakestore.storage import (
+    ClientName,
+    CountingStore,
+    Metrics,
+    ObjectStore,
+    RetryingStore,
+    open_store,
+)
 from lakestore.storage.retrying import ATTEMPTS
 from tests.support.clocks import ManualClock
 from tests.support.fault_proxy import Fault, FaultProxy, fault_proxy
@@ -44,9 +57,9 @@ def proxy(bucket: Bucket) -> Iterator[FaultProxy]:
 class Parts:
     """A store behind a proxy, as a lake has it, with one object in it."""
 
-    def __init__(self, bucket: Bucket, proxy: FaultProxy) -> None:
+    def __init__(self, bucket: Bucket, proxy: FaultProxy, client: ClientName = "fsspec") -> None:
         through = bucket.at(proxy.url)
-        self.plain = open_store(through.fresh(), through.storage_options)
+        self.plain = open_store(through.fresh(), through.storage_options, client=client)
         self.metrics, self.clock = Metrics(), ManualClock()
         counting = CountingStore(self.plain, self.metrics)
         self.store = RetryingStore(counting, self.metrics, self.clock, lambda: "f" * 16)
@@ -157,6 +170,56 @@ def test_a_creation_that_failed_within_the_server_is_not_known(
         parts.store.put_if_absent("t/new", b"new")
 
 
+@pytest.mark.parametrize("name", EXPECTED)
+def test_obstore_is_no_other(moto: Bucket, name: str) -> None:
+    """Reads are sent again, and counted, whoever the client is."""
+    with fault_proxy(moto.endpoint) as proxy:
+        parts = Parts(moto, proxy, "obstore")
+        faults = [Fault("answer", status=503), Fault("reset"), Fault("answer", status=429)]
+        for number, fault in enumerate(faults, start=1):
+            fault.first = number
+        proxy.faults.extend(faults)
+        assert dict(READS)[name](parts.store) == EXPECTED[name]
+        assert len(proxy.requests) == 4
+        assert parts.metrics.retries == 3
+        parts.store.close()
+
+
+@pytest.mark.parametrize(("status", "does"), [(500, "answer"), (0, "swallow"), (0, "reset")])
+def test_obstore_tells_what_is_not_known(
+    moto: Bucket, status: int, does: Literal["answer", "swallow", "reset"]
+) -> None:
+    """A creation without a clear answer is not known to be there, nor not to be."""
+    with fault_proxy(moto.endpoint) as proxy:
+        parts = Parts(moto, proxy, "obstore")
+        proxy.faults.append(Fault(does, "PUT", status=status, times=2))
+        with pytest.raises(UnknownOutcomeError):
+            parts.store.put_if_absent("t/new", b"new")
+        parts.store.close()
+
+    assert parts.metrics.retries == 0
+
+
+def test_obstore_tells_what_was_not_sent(moto: Bucket) -> None:
+    """Nobody listens, or no such name: a creation is known not to be there."""
+    (port,) = free_ports(1)
+    for place in (f"http://127.0.0.1:{port}", "http://nobody.invalid"):
+        options = {**moto.storage_options, "endpoint_url": place}
+        plain = open_store(moto.fresh(), options, client="obstore")
+        store = RetryingStore(plain, Metrics(), ManualClock(), lambda: "0" * 16)
+        with pytest.raises(StorageError, match=r"cannot be reached.*attempts=7") as caught:
+            store.put_if_absent("k", b"x")
+        assert type(caught.value) is StorageError
+
+
+def test_obstore_refuses_what_it_does_not_know(fake_gcs: Bucket) -> None:
+    """Options of s3fs alone, and other kinds of buckets, are refused by name."""
+    with pytest.raises(InputError, match="config_kwargs"):
+        open_store("s3://bucket", {"config_kwargs": {}}, client="obstore")
+    with pytest.raises(UnsupportedStoreError, match="gs://"):
+        open_store(fake_gcs.fresh(), client="obstore")
+
+
 def test_a_store_that_asks_for_less_is_obeyed(moto: Bucket) -> None:
     """SlowDown means that nothing was done: a creation is sent again, after a pause."""
     with fault_proxy(moto.endpoint) as proxy:
@@ -168,6 +231,7 @@ def test_a_store_that_asks_for_less_is_obeyed(moto: Bucket) -> None:
     assert proxy.count("PUT") == 3
 
 
+@pytest.mark.parametrize("client", ["fsspec", "obstore"])
 @pytest.mark.parametrize(
     ("code", "status", "says"),
     [
@@ -183,10 +247,12 @@ def test_a_store_that_asks_for_less_is_obeyed(moto: Bucket) -> None:
         ("EntityTooLarge", 400, "EntityTooLarge"),
     ],
 )
-def test_a_refusal_names_its_cause(moto: Bucket, code: str, status: int, says: str) -> None:
+def test_a_refusal_names_its_cause(
+    moto: Bucket, client: ClientName, code: str, status: int, says: str
+) -> None:
     """What will not pass is not sent again, and the message says what to do."""
     with fault_proxy(moto.endpoint) as proxy:
-        parts = Parts(moto, proxy)
+        parts = Parts(moto, proxy, client)
         # Not a HEAD of the bucket, by which the client looks for its region.
         proxy.faults.append(Fault("answer", holding="t", times=99, status=status, code=code))
         for call in (
@@ -250,9 +316,7 @@ def test_a_server_that_is_not_there_is_unreachable(bucket: Bucket) -> None:
             assert type(caught.value) is StorageError
 
 
-def test_without_credentials_nothing_is_sent(
-    moto: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_credentials_nothing_is_sent(moto: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """When neither options nor environment nor profiles have credentials, the message says so."""
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
