@@ -21,7 +21,16 @@ from lakestore.errors import InputError
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
 from lakestore.log.marker import Limits, open_lake
-from lakestore.storage import CountingStore, Metrics, ObjectStore, Pool, ReadOnlyStore, open_store
+from lakestore.storage import (
+    ClientName,
+    CountingStore,
+    Metrics,
+    ObjectStore,
+    Pool,
+    ReadOnlyStore,
+    RetryingStore,
+    open_store,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -83,6 +92,7 @@ class Lake:
         url: str | os.PathLike[str],
         *,
         storage_options: Mapping[str, Any] | None = None,
+        client: ClientName = "fsspec",
         read_only: bool = False,
         rollups: bool = True,
         limits: Limits | None = None,
@@ -92,10 +102,12 @@ class Lake:
         """Open the lake at `url`, creating it where there is none.
 
         Args:
-            url: A path (taken as it stands but for a leading `~`), `file://<path>` or
-                `memory://<name>`.
+            url: A path (taken as it stands but for a leading `~`), `file://<path>`,
+                `s3://<bucket>/<prefix>`, `gs://<bucket>/<prefix>` or `memory://<name>`.
             storage_options: What the store needs besides, by the names fsspec gives them.
-            read_only: Never write anything. The lake must exist.
+            client: Who talks to a bucket: fsspec's s3fs and gcsfs, or obstore, which is an extra.
+            read_only: Never write anything. The lake must exist. What fsspec can list and read
+                will do, such as `sftp://` or `zip://`.
             rollups: Let this process write rollups of long session logs and sweep what they cover.
             limits: The two times of a new lake; an existing one keeps its own.
             cache_bytes: What each of the two caches may hold.
@@ -109,7 +121,12 @@ class Lake:
             StorageError: the store failed.
         """
         return cls(
-            open_store(url, check_options("storage_options", storage_options)),
+            open_store(
+                url,
+                check_options("storage_options", storage_options),
+                read_only=read_only,
+                client=client,
+            ),
             read_only=read_only,
             rollups=rollups,
             limits=limits,
@@ -120,8 +137,10 @@ class Lake:
     def _count(self) -> None:
         self.metrics = Metrics()
         """Counters since the lake was opened, or since this process was forked."""
-        counting = CountingStore(self._inner, self.metrics)
-        self._store: ObjectStore = ReadOnlyStore(counting) if self.read_only else counting
+        store: ObjectStore = CountingStore(self._inner, self.metrics)
+        if not store.near:
+            store = RetryingStore(store, self.metrics, self._clock, self._new_token)
+        self._store = ReadOnlyStore(store) if self.read_only else store
 
     def _build(self) -> None:
         """Put together what holds threads, locks and connections: none of it survives a fork."""

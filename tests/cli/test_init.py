@@ -23,6 +23,12 @@ services:
 - scheme: lakestore+memory
   type: session
   class: lakestore.LakeSessionService
+- scheme: lakestore+s3
+  type: session
+  class: lakestore.LakeSessionService
+- scheme: lakestore+gs
+  type: session
+  class: lakestore.LakeSessionService
 """
 
 
