@@ -50,12 +50,14 @@ class Lake:
         max_concurrency: int = 32,
         clock: Clock | None = None,
         new_token: NewToken = new_token,
+        pools: Callable[[int, str], Pool] = Pool,
     ) -> None:
-        """Take a store; `Lake.open` takes a URL."""
+        """Take a store; `Lake.open` takes a URL. `pools` makes a pool of so many threads."""
         self.url = store.url
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_token = new_token
+        self._pools = pools
         self._inner = store
         self._count()
         self._limits = open_lake(self._store, limits, self._clock, new_token, read_only=read_only)
@@ -116,9 +118,9 @@ class Lake:
 
     def _build(self) -> None:
         """Put together what holds threads, locks and connections: none of it survives a fork."""
-        self._calls = Pool(self._max_concurrency, "call")
-        self._requests = Pool(self._max_concurrency, "io")
-        self._upkeep = Pool(1, "upkeep")
+        self._calls = self._pools(self._max_concurrency, "call")
+        self._requests = self._pools(self._max_concurrency, "io")
+        self._upkeep = self._pools(1, "upkeep")
         self._catalog: Catalog | None = None
         self._connected: list[Catalog] = []
         self._sessions = Sessions(
