@@ -1,0 +1,143 @@
+"""One history: a plan, the choices of a seed, and what came of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+from tests.simulator.actors import Actor
+from tests.simulator.checker import check
+from tests.simulator.decisions import Decisions
+from tests.simulator.plan import Op, Plan
+from tests.simulator.record import Call, Name
+from tests.simulator.scheduler import Scheduler, Step
+from tests.simulator.store import TORN, Bucket, Kind
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a history."""
+
+    plan: Plan
+    made: Mapping[str, str]
+    """The choices, by place: with the plan they are the whole history."""
+    faults: list[str]
+    """What the checker found wrong; nothing, in a history as it should be."""
+    calls: list[Call]
+    steps: list[Step]
+    """What happened, if it was traced."""
+
+
+class World:
+    """One store, and everyone who works on it."""
+
+    def __init__(self, plan: Plan, decisions: Decisions, *, tracing: bool = False) -> None:
+        self.plan = plan
+        self.decisions = decisions
+        self.scheduler = Scheduler(decisions, plan.weather.switching, tracing)
+        self.bucket = Bucket(self.scheduler)
+        self.calls: list[Call] = []
+        self._tokens = 0
+        self._faults = 0
+        self.names: list[Name] = sorted(
+            {
+                (op.user, op.session)
+                for ops in (plan.setup, *(ops.values() for ops in plan.actors.values()))
+                for op in ops
+                if op.do == "create"
+            }
+        )
+        """The sessions that may come to be."""
+
+    def token(self) -> str:
+        """Return the next token: in no order that a reader could rely on."""
+        self._tokens += 1
+        return f"{self._tokens * 0x9E3779B97F4A7C15 % 2**64:016x}"
+
+    def fault(self, kind: Kind, place: str) -> str:
+        """Return what happens to a request."""
+        weather = self.plan.weather
+        chance = weather.faults if self._faults < weather.most else 0.0
+        fault = self.decisions.choose(place, weather.faults_of(kind), chance)
+        self._faults += bool(fault)
+        return fault
+
+    def tear(self, place: str) -> str:
+        """Return what a listing shows of what changes while it is made."""
+        return self.decisions.choose(place, TORN, self.plan.weather.torn)
+
+    def run(self) -> list[str]:
+        """Let the history happen; return what is wrong with it."""
+        with _quiet():
+            setup = Actor(self, "S", {})
+            for op in self.plan.setup:
+                self.scheduler.now += 1.0
+                setup.do(op)
+            actors = [
+                Actor(self, name, ops, self.plan.skews.get(name, 0.0))
+                for name, ops in self.plan.actors.items()
+            ]
+            for actor in actors:
+                self.scheduler.spawn(actor.name, actor.process.life, actor.run)
+            self.scheduler.run()
+            self._look([*actors, Actor(self, "Z", {})])
+        return check(self.calls, self.names)
+
+    def _look(self, actors: list[Actor]) -> None:
+        """Let everyone read everything, twice: the first time mends what writers left undone."""
+        asks_sql = any(op.do == "sql" for ops in self.plan.actors.values() for op in ops.values())
+        for final in (False, True):
+            for actor in [*actors, Actor(self, f"Y{final:d}", {})]:
+                actor.final = final
+                for user, session in self.names:
+                    actor.get(user, session)
+                if final or actor is actors[-1]:
+                    actor.do(Op("list", user="*"))
+                    for user in sorted({name[0] for name in self.names}):
+                        actor.do(Op("user events", user=user))
+            self.scheduler.now += 1.0
+        if asks_sql:
+            for actor in actors:
+                actor.do(Op("sql"))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The product warns of what is done to it here on purpose."""
+    logger = logging.getLogger("lakestore")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def play(
+    plan: Plan,
+    choices: Mapping[str, str] | None = None,
+    *,
+    seed: int | None = None,
+    tracing: bool = False,
+) -> Outcome:
+    """Let a history happen.
+
+    Args:
+        plan: What everyone does.
+        choices: Choices that are given.
+        seed: Draws all others; None: the first option everywhere else.
+        tracing: Write down what happens.
+    """
+    decisions = Decisions(choices, None if seed is None else Random(seed))
+    world = World(plan, decisions, tracing=tracing)
+    try:
+        faults = world.run()
+    except Exception as error:
+        error.add_note(f"in the history {seed=} of {plan}")
+        raise
+    return Outcome(plan, decisions.made, faults, world.calls, world.scheduler.steps)
+
+
