@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -14,6 +12,7 @@ from tests.simulator.decisions import Decisions
 from tests.simulator.plan import Op, Plan
 from tests.simulator.record import Call, Name
 from tests.simulator.scheduler import Scheduler, Step
+from tests.simulator.speed import quiet, remembering
 from tests.simulator.store import TORN, Bucket, Kind
 
 
@@ -71,7 +70,7 @@ class World:
 
     def run(self) -> list[str]:
         """Let the history happen; return what is wrong with it."""
-        with _quiet():
+        with quiet(), remembering():
             setup = Actor(self, "S", {})
             for op in self.plan.setup:
                 self.scheduler.now += 1.0
@@ -83,37 +82,29 @@ class World:
             for actor in actors:
                 self.scheduler.spawn(actor.name, actor.process.life, actor.run)
             self.scheduler.run()
-            self._look([*actors, Actor(self, "Z", {})])
+            self._look(actors)
         return check(self.calls, self.names)
 
     def _look(self, actors: list[Actor]) -> None:
-        """Let everyone read everything, twice: the first time mends what writers left undone."""
-        asks_sql = any(op.do == "sql" for ops in self.plan.actors.values() for op in ops.values())
-        for final in (False, True):
-            for actor in [*actors, Actor(self, f"Y{final:d}", {})]:
-                actor.final = final
-                for user, session in self.names:
-                    actor.get(user, session)
-                if final or actor is actors[-1]:
-                    actor.do(Op("list", user="*"))
-                    for user in sorted({name[0] for name in self.names}):
-                        actor.do(Op("user events", user=user))
-            self.scheduler.now += 1.0
-        if asks_sql:
-            for actor in actors:
+        """Let someone read everything, which mends what writers left undone, and then everyone."""
+        fresh = Actor(self, "Y", {})
+        self._read_all(fresh)
+        self.scheduler.now += 1.0
+        everyone = [*actors, fresh, Actor(self, "Z", {})]
+        for actor in everyone:
+            actor.final = True
+            self._read_all(actor)
+        for actor in (everyone[0], everyone[-1]):
+            actor.do(Op("list", user="*"))
+        for user in sorted({name[0] for name in self.names}):
+            everyone[-1].do(Op("user events", user=user))
+        if any(op.do == "sql" for ops in self.plan.actors.values() for op in ops.values()):
+            for actor in (*actors, everyone[-1]):
                 actor.do(Op("sql"))
 
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The product warns of what is done to it here on purpose."""
-    logger = logging.getLogger("lakestore")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
+    def _read_all(self, actor: Actor) -> None:
+        for user, session in self.names:
+            actor.get(user, session)
 
 
 def play(
