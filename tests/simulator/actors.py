@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from google.adk.errors._stale_session_error import StaleSessionError
@@ -25,6 +26,7 @@ from tests.simulator.plan import APP, Op
 from tests.simulator.processes import Process, await_done
 from tests.simulator.record import Call, Name, Seen, SharedKey
 from tests.simulator.scheduler import Crashed
+from tests.simulator.store import GRACE
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
@@ -70,6 +72,7 @@ class Actor:
         self._script = script
         self._skew = skew
         self._starts = 0
+        self._named: dict[str, int] = {}
         self.final = False
         """Whether it reads after all others have ended."""
         self._begin()
@@ -183,10 +186,9 @@ class Actor:
 
     def events(self, op: Op) -> list[Event]:
         """Make events that nobody else makes."""
-        where = self.where
         made = []
         for i in range(op.events):
-            event_id = f"{where}{'abc'[i]}"
+            event_id = self._name()
             delta = {"last": event_id, **({key: event_id for key in op.sets} if not i else {})}
             made.append(
                 Event(
@@ -197,6 +199,13 @@ class Actor:
                 )
             )
         return made
+
+
+    def _name(self) -> str:
+        """Return a name that nothing else in the history has."""
+        where = self.where
+        self._named[where] = self._named.get(where, 0) + 1
+        return f"{where}{'abcdefghi'[self._named[where] - 1]}"
 
 
 def _outcome(error: Exception) -> str:
@@ -303,6 +312,7 @@ def pair(actor: Actor, op: Op) -> None:
             begun.result()
 
         call, _ = actor.call("append", ask, **_facts(session, [event]))
+        actor.after_append(call, session)
         done.append(call)
 
     for number in (1, 2):
@@ -410,6 +420,22 @@ def roll_up(actor: Actor, op: Op) -> None:
     """Write a rollup of a session, and sweep below an old one, in the background."""
     sessions, key = actor.process.lake.sessions, session_key(APP, op.user, op.session)
     actor.process.background(lambda: sessions.roll_up(key, force=True))
+
+
+@action("overtake")
+def overtake(actor: Actor, op: Op) -> None:
+    """Append, roll up, let the grace pass, and sweep all that a slow writer could build on."""
+    for wait_for in (1.2 * GRACE, 0.0):
+        session = actor.handle(op)
+        if session is None:
+            return
+        for event in actor.events(replace(op, events=3 if wait_for else 1)):
+            if actor.append(session, [event]).outcome != "ok":
+                actor.process.handles[op.user, op.session].remove(session)
+                return
+        sessions, key = actor.process.lake.sessions, session_key(APP, op.user, op.session)
+        sessions.roll_up(key, force=True)
+        wait(actor, replace(op, seconds=wait_for))
 
 
 @action("fold")

@@ -76,11 +76,17 @@ _WEIGHTS = {
     "pair": 2,
 }
 """What actors do in drawn histories, and how often. A new job is one line more."""
+_SWEEPING = {"append": 20, "overtake": 10, "get": 8, "recent": 3, "list": 3, "create": 3, "wait": 4,
+             "fold": 3, "user events": 2, "user state": 2, "pair": 2, "delete": 1}  # fmt: skip
+"""The same for histories in which logs are swept."""
 _WEATHERS = (
     Weather(0.15),
     Weather(0.5, torn=0.2),
     Weather(0.2, 0.06, 2, torn=0.05),
     Weather(0.3, 0.1, 3, "stalls,slow,late,twice"),
+    Weather(0.2, 0.15, 3, "three graces"),
+    Weather(0.2, 0.3, 2, "before three graces", ("put",)),
+    Weather(0.2, 0.3, 2, "before three graces", ("get", "list")),
     Weather(0.1, 0.12, 3, "reply,resent,dropped,fails"),
     Weather(0.3, 0.1, 2, "crashes,late"),
 )
@@ -95,7 +101,9 @@ def drawn(seed: int, *, catalog: bool = False) -> Plan:
     """
     draw = Random(seed)
     names = "ABCD"[: draw.choice((2, 2, 3, 3, 4))]
-    weights = {**_WEIGHTS, "sql": 6} if catalog else _WEIGHTS
+    weights = draw.choice((_WEIGHTS, _SWEEPING))
+    if catalog:
+        weights = {**weights, "sql": 10}
     actors = {name: script(*_ops(draw, weights, draw.randint(3, 8))) for name in names}
     return Plan(
         actors,

@@ -70,11 +70,15 @@ class Weather:
     """So many faults at most."""
     only: str = ""
     """Only those that hold one of these texts, separated by commas, if given."""
+    on: tuple[Kind, ...] = ("put", "get", "list", "size", "delete")
+    """Only to requests of these kinds."""
     torn: float = 0.0
     """That a listing shows some but not all of what changes while it is made."""
 
     def faults_of(self, kind: Kind) -> tuple[str, ...]:
         """Return what may happen to a request."""
+        if kind not in self.on:
+            return ("",)
         if not self.only:
             return FAULTS[kind]
         wanted = self.only.split(",")
