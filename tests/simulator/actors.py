@@ -188,13 +188,14 @@ class Actor:
         """Make events that nobody else makes."""
         made = []
         for i in range(op.events):
-            event_id = self._name()
-            delta = {"last": event_id, **({key: event_id for key in op.sets} if not i else {})}
+            event_id = op.event or self._name()
+            sets = {} if i and op.do != "talk" else dict.fromkeys(op.sets, event_id)
+            delta = {"last": event_id, **sets}
             made.append(
                 Event(
                     id=event_id,
                     author="user",
-                    timestamp=self.world.scheduler.now,
+                    timestamp=1.0 if op.event else self.world.scheduler.now,
                     actions=EventActions(state_delta=delta),
                 )
             )
@@ -205,7 +206,7 @@ class Actor:
         """Return a name that nothing else in the history has."""
         where = self.where
         self._named[where] = self._named.get(where, 0) + 1
-        return f"{where}{'abcdefghi'[self._named[where] - 1]}"
+        return f"{where}-{self._named[where]}"
 
 
 def _outcome(error: Exception) -> str:
@@ -221,7 +222,7 @@ def _words(call: Call) -> str:
 
 
 def _state(session: Session) -> str:
-    return " ".join(f"{k}={v}" for k, v in sorted(shared_of(session).items()) if v) or "no state"
+    return " ".join(f"{k[1]}={v}" for k, v in sorted(shared_of(session).items())) or "no state"
 
 
 def _facts(session: Session, events: list[Event]) -> dict[str, Any]:
@@ -287,6 +288,16 @@ def append(actor: Actor, op: Op) -> None:
             break
     if any(call.outcome in ("stale", "missing") for call in calls):
         actor.process.handles[op.user, op.session].remove(session)
+
+
+@action("talk")
+def talk(actor: Actor, op: Op) -> None:
+    """Append many events one by one, which makes the product roll up and fold on its own."""
+    session = actor.handle(op)
+    if session is not None:
+        for event in actor.events(op):
+            if not actor.append(session, [event]).is_ok:
+                break
 
 
 @action("pair")

@@ -83,6 +83,17 @@ def _read_back(stack: ExitStack) -> None:
     _set(stack, sessions, "put_commit", put_commit)
 
 
+@_without("a refusal is one", "a name that is taken is another commit's")
+def _refusal(stack: ExitStack) -> None:
+    original = commits._send
+
+    def send(*args: Any, **named: Any) -> Any:
+        outcome = original(*args, **named)
+        return "created" if outcome == "refused" else outcome
+
+    _set(stack, commits, "_send", send)
+
+
 @_without("confirmation after a stall", "a commit that took long is confirmed by a load")
 def _confirmation(stack: ExitStack) -> None:
     _set(stack, Sessions, "_confirm", lambda *_args: None)
@@ -252,23 +263,22 @@ def _keeps(stack: ExitStack) -> None:
     original = upkeep._sweep
 
     def sweep(environment: Environment, log: str, ours: str) -> None:
+        before = commits.list_log(environment.store, log)
         original(environment, log, ours)
-        store = environment.store
-        listed = commits.list_log(store, log)
-        gone = listed.newest_rollup
-        if gone and gone > min(listed.commits):
-            return
-        for version in listed.commits[:1] if listed.rollups[1:] else ():
-            store.delete(commits.commit_key(log, version))
+        after = commits.list_log(environment.store, log)
+        if len(after.commits) < len(before.commits):
+            environment.store.delete(commits.commit_key(log, min(after.commits)))
 
     _set(stack, upkeep, "_sweep", sweep)
 
 
-@_without("rollups below", "of a log only what lies above its newest rollup is taken")
+@_without("nothing below a rollup", "what stands below the newest rollup counts for nobody")
 def _below(stack: ExitStack) -> None:
+    original = LogFiles.newest_rollup.fget  # type: ignore[attr-defined]
+
     def newest(self: LogFiles) -> int | None:
-        there = set(self.commits)
-        return next((version for version in self.rollups if version in there), None)
+        whole = self.commits == [*range(1, len(self.commits) + 1)]
+        return None if whole else original(self)
 
     _set(stack, LogFiles, "newest_rollup", property(newest))
 
@@ -331,8 +341,23 @@ def _load_limit(stack: ExitStack) -> None:
 
 @_without("time limit of lists", "a list that took longer than the limit is read anew")
 def _list_limit(stack: ExitStack) -> None:
-    _ageless(stack, Loader, "_load_some")
-    _ageless(stack, Loader, "_load_log")
+    _ageless_generator(stack, Loader, "_load_some")
+
+
+def _ageless_generator(stack: ExitStack, owner: type, method: str) -> None:
+    """The same for a method that yields."""
+    original, is_young, within = getattr(owner, method), Environment.is_young, _Within()
+
+    def around(self: Any, *args: Any, **named: Any) -> Iterator[Any]:
+        with within.entered():
+            found = [*original(self, *args, **named)]
+        yield from found
+
+    def young(self: Environment, seen: float | None) -> bool:
+        return within.is_here or is_young(self, seen)
+
+    _set(stack, owner, method, around)
+    _set(stack, Environment, "is_young", young)
 
 
 @_without("time limit of entries", "entries read for longer than the limit are read anew")
@@ -443,6 +468,21 @@ def _entry_sweep(stack: ExitStack) -> None:
         for key in [stored.key for stored in self._env.store.list(scope.entries)]:
             if key < ours:
                 self._env.store.delete(key)
+
+    _set(stack, SharedState, "_sweep", sweep)
+
+
+@_without("grace of entries", "only what an old fold covers is swept")
+def _entry_grace(stack: ExitStack) -> None:
+    original = SharedState._sweep
+
+    def sweep(self: SharedState, scope: Any, ours: str) -> None:
+        limits = _Limits(self._env.limits.view_age, -1.0)
+        kept, self._env = self._env, replace(self._env, limits=limits)  # type: ignore[arg-type]
+        try:
+            original(self, scope, ours)
+        finally:
+            self._env = kept
 
     _set(stack, SharedState, "_sweep", sweep)
 

@@ -26,6 +26,8 @@ class Op:
     """So many times, while nobody knows whether it was stored."""
     singly: bool = False
     """Try the events one by one the second time."""
+    event: str = ""
+    """The id of its event, which another actor may send too; empty: one of its own."""
     old: bool = False
     """Through the `Session` object that the actor had before its newest."""
     seconds: float = 0.0

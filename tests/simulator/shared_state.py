@@ -37,10 +37,11 @@ def check_shared(calls: Sequence[Call]) -> Iterator[str]:
     for call in calls:
         for key, value in call.writes.items():
             writes.setdefault(key, {}).setdefault(value, _Write(value)).calls.append(call)
+    shown = _shown_events(calls)
     readers = [call for call in calls if call.shared is not None and call.is_ok]
     for key, known in sorted(writes.items()):
         mine = [call for call in readers if key[0] in call.scopes]
-        yield from _Key(key, known, mine).check()
+        yield from _Key(key, known, mine, shown).check()
     for call in readers:
         for key, value in (call.shared or {}).items():
             write = writes.get(key, {}).get(value)
@@ -48,13 +49,28 @@ def check_shared(calls: Sequence[Call]) -> Iterator[str]:
                 yield f"{call.where} {call.kind}: {key[1]} is {value}, which nobody wrote"
 
 
+_Known = dict[str, list[tuple[Call, str]]]
+"""For each process the events that it was shown, and by which call."""
+
+
+def _shown_events(calls: Sequence[Call]) -> _Known:
+    shown: _Known = {}
+    for call in calls:
+        for seen in call.seen:
+            for event in (*(seen.events or ()), *(seen.tail or ())):
+                shown.setdefault(call.process, []).append((call, event))
+    return shown
+
+
 class _Key:
     """All that was written to one key, and who was shown it."""
 
     def __init__(
-        self, key: SharedKey, writes: dict[str, _Write], readers: Sequence[Call]
+        self, key: SharedKey, writes: dict[str, _Write], readers: Sequence[Call], known: _Known
     ) -> None:
         self._key = key
+        self._known = known
+        self._shown_events = {event for events in known.values() for _, event in events}
         self._writes = writes
         self._readers = sorted(readers, key=lambda call: call.began)
         self._before: dict[tuple[str, str], str] = {}
@@ -86,6 +102,8 @@ class _Key:
     def _due(self, call: Call) -> Iterator[_Write]:
         """Yield the writes that a reader must be shown, or a later one."""
         events = {event for seen in call.seen if seen.complete for event in seen.events or ()}
+        if call.final:  # someone has read everything before, and mended what was left undone
+            events |= self._shown_events
         for write in self._writes.values():
             if write.acknowledged < call.began or write.value in events:
                 yield write
@@ -113,6 +131,10 @@ class _Key:
                 if shown and other.process == first.process and other.ended_before(first.began):
                     self._put(shown, write.value, f"{first.where} wrote {write.value} knowing"
                               f" {shown}")  # fmt: skip
+            for call, event in self._known.get(first.process, ()):
+                if event in self._writes and call.ended_before(first.began):
+                    self._put(event, write.value, f"{first.where} wrote {write.value} having been"
+                              f" shown {event} by {call.where} {call.kind}")  # fmt: skip
             for other_write in self._writes.values():
                 if any(
                     call.process == first.process and call.is_ok and call.ended_before(first.began)

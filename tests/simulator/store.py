@@ -34,6 +34,7 @@ STALLS = {"a view": 1.2 * VIEW_AGE, "a grace": 1.2 * GRACE, "three graces": 3.3 
 """How long a process, a request or a copy of one may stand still."""
 
 _LATENCY = 0.03
+_TORN_SECONDS = 0.4
 _SLOW = [f"{what} {when} {long}" for what in ("stalls", "is slow") for when in ("before", "after")
          for long in STALLS]  # fmt: skip
 _CRASHES = ["crashes before", "crashes after"]
@@ -183,7 +184,7 @@ class RemoteStore(ObjectStore):
         seen = self._process.world.tear(place)
         if not seen:
             return first
-        scheduler.pause(place, _LATENCY)
+        scheduler.pause(place, _TORN_SECONDS)
         return _torn(first, self._bucket.list(prefix, after), seen)
 
 

@@ -8,7 +8,9 @@ from typing import Protocol
 
 _LOG = re.compile(r"events/log/app=[^/]*/user=([^/]*)/session=([^/]*)/0*([0-9]+)(r?)\.parquet")
 _LOGS = re.compile(r"events/log/(?:app=[^/]*/)?(?:user=([^/]*)/)?(?:session=([^/]*)/)?")
-_ENTRY = re.compile(r"state/entries/app=[^/]*/user=([^/]*)/0*([0-9]+)-0*([0-9]+)-(.{4}).*?(f?)\.parquet")
+_ENTRY = re.compile(
+    r"state/entries/app=[^/]*/user=([^/]*)/0*([0-9]+)-0*([0-9]+)-(.{4})[0-9a-f]{12}(f?)\.parquet"
+)
 _ENTRIES = re.compile(r"state/entries/(?:app=[^/]*/)?(?:user=([^/]*)/)?")
 
 
