@@ -30,7 +30,7 @@ GRACE = 3600.0
 LONGEST_LIFE = 6 * GRACE
 """No request outlives its sender by more: far less than the 30 days that the design allows."""
 
-STALLS = {"a view": 1.2 * VIEW_AGE, "a grace": 1.2 * GRACE, "three graces": 3.3 * GRACE}
+STALLS = {"a minute": 60.0, "a view": 1.2 * VIEW_AGE, "a grace": 1.2 * GRACE, "three graces": 3.3 * GRACE}
 """How long a process, a request or a copy of one may stand still."""
 
 _LATENCY = 0.03
