@@ -9,9 +9,10 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from lakestore.checks import check_choice, check_text
 from lakestore.errors import InputError
 from lakestore.lake import Lake
 
@@ -39,7 +40,12 @@ class ServiceUri:
         Raises:
             InputError: the scheme or an option is not known, or the path is missing.
         """
-        parts = urlsplit(uri)
+        try:
+            parts = urlsplit(check_text("uri", uri))
+        except InputError:
+            raise
+        except ValueError:  # its text may quote what is secret
+            raise InputError("a service URI has brackets only around an IPv6 address") from None
         if parts.scheme not in SCHEMES:
             raise InputError(
                 f"a service URI begins with one of {', '.join(f'{s}://' for s in SCHEMES)}."
@@ -51,8 +57,6 @@ class ServiceUri:
             raise InputError(
                 f"unknown options in a service URI. unknown={sorted(given)} known=['durability']"
             )
-        if durability not in ("append", "turn"):
-            raise InputError(f'durability is "append" or "turn". {durability=}')
         place = unquote(parts.netloc + parts.path)
         if not place or parts.fragment:
             raise InputError("a service URI names a path, with # and ? in it percent-encoded")
@@ -61,7 +65,7 @@ class ServiceUri:
             raise InputError(
                 "a service URI of a folder has an absolute path: lakestore+file:///path/to/lake"
             )
-        return cls(f"{protocol}://{place}", cast(Durability, durability))
+        return cls(f"{protocol}://{place}", check_durability(durability))
 
 
 def shared_lake(named: ServiceUri) -> Lake:
@@ -75,3 +79,12 @@ def shared_lake(named: ServiceUri) -> Lake:
         if lake is None or lake.closed:
             lake = _shared[named.url] = Lake.open(named.url)
         return lake
+
+
+def check_durability(value: object) -> Durability:
+    """Return `value` if it is a durability.
+
+    Raises:
+        InputError: it is none.
+    """
+    return cast(Durability, check_choice("durability", value, get_args(Durability)))

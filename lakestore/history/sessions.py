@@ -9,7 +9,7 @@ be one that was swept.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from lakestore.history.cache import ByteCache
 from lakestore.history.drafts import Draft, RowMaker, event_id
 from lakestore.history.environment import Environment
 from lakestore.history.loading import Loader, decode_commit
-from lakestore.history.shared import ScopeFold, SharedState
+from lakestore.history.shared import Listing, ScopeFold, SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
 from lakestore.log.commits import Confirmations, Marker, probe, put_commit
@@ -48,6 +48,12 @@ class Landed:
     """The last commit with something of it."""
     found: tuple[EventRow, ...]
     """Rows of commits that were there already, in commit order; they come before what was new."""
+
+
+_Look = tuple[float, bytes | None]
+"""When a commit was asked for, and its bytes, None where there is none."""
+_Found = tuple[SessionView, Listing, Sequence[Sequence[EventRow]]]
+"""A session, the listing of its shared state, and commits that were made while it was listed."""
 
 
 class Sessions:
@@ -77,21 +83,40 @@ class Sessions:
     def read(self, key: SessionKey) -> tuple[SessionView, Mapping[Scope, ScopeFold]] | None:
         """Return a session and the shared state of its user and app, None when there is none.
 
-        Warm: 1 GET and 2 LIST. The log is read first: what it shows of acknowledged commits, the
-        entries that are listed afterwards hold.
+        Warm: 1 GET and 2 LIST, side by side. Entries that are listed after the log was hold what it
+        shows of acknowledged commits; what the log shows besides is laid over them.
 
         Raises:
             FormatError: one of its objects is damaged.
             StorageError: the store failed.
         """
-        view = self._refresh(key)
+        scopes = (Scope(key.app_name, key.user_id), Scope(key.app_name, None))
+        found = self._read_warm(key, scopes) or self._read_cold(key, scopes)
+        view, listing, followed = found
         if not view.alive:
             return None
-        scopes = (Scope(key.app_name, key.user_id), Scope(key.app_name, None))
-        folds = {scope: self.shared.read(scope) for scope in scopes}
+        folds = self.shared.fold(listing)
+        for rows in followed[:-1]:
+            folds = self.shared.overlay(rows, folds)
         folds = self.shared.complete(view.newest, folds)
         self._keep(view)
         return view, folds
+
+    def _read_warm(self, key: SessionKey, scopes: Sequence[Scope]) -> _Found | None:
+        """Return what the cached view and the commits after it say, None if that is not enough."""
+        cached = self._young(key)
+        if cached is None:
+            return None
+        store = self._env.store
+        look = self._env.pool.start(lambda: self._look(cached), near=store.near)
+        listing = self.shared.listing(scopes)
+        advanced = self._advance(cached, look.result())
+        return None if advanced is None else (advanced[0], listing, advanced[1])
+
+    def _read_cold(self, key: SessionKey, scopes: Sequence[Scope]) -> _Found:
+        listings: list[Listing] = []
+        view = self._load(key, lambda: listings.append(self.shared.listing(scopes)))
+        return view, listings[-1] if listings else self.shared.listing(()), []
 
     def read_all(self, app_name: str, user_id: str | None) -> Iterator[SessionView]:
         """Yield the living sessions of a user, or of all users of an app, by one listing.
@@ -204,28 +229,56 @@ class Sessions:
                 self._extend(key, marker, rows, started)
                 return Landed(Marker(rows[0].version, rows[0].token, started), tuple(found))
 
-    def _load(self, key: SessionKey) -> SessionView:
-        view = self._loader.load(key)
+    def _load(self, key: SessionKey, listed: Callable[[], object] = lambda: None) -> SessionView:
+        view = self._loader.load(key, listed)
         self.shared.note_read(key, view.stamps())
         return view
 
     def _refresh(self, key: SessionKey) -> SessionView:
         """Return the session as it is now, from the cached view if there is one."""
+        cached = self._young(key)
+        advanced = cached and self._advance(cached, self._look(cached))
+        return advanced[0] if advanced else self._load(key)
+
+    def _young(self, key: SessionKey) -> SessionView | None:
         view = self._cache.get(key.log)
-        if view is None or not self._env.is_young(view.seen):
-            self._env.metrics.add("cache_misses")
-            return self._load(key)
-        self._env.metrics.add("cache_hits")
-        while True:
-            started = self._env.clock.elapsed()
-            body = probe(self._env.store, key.log, view.version + 1)
-            if body is None:
-                # That proves something only while the view is young; later it may be swept.
-                young = self._env.is_young(view.seen)
-                return view.confirmed(started) if young else self._load(key)
-            rows = decode_commit(key.log, view.version + 1, body)
-            self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
-            view = view.follow(rows)
+        young = view is not None and self._env.is_young(view.seen)
+        self._env.metrics.add("cache_hits" if young else "cache_misses")
+        return view if young else None
+
+    def _look(self, view: SessionView) -> _Look:
+        """Ask for the commit after `view`."""
+        started = self._env.clock.elapsed()
+        return started, probe(self._env.store, view.key.log, view.version + 1)
+
+    def _advance(
+        self, view: SessionView, look: _Look
+    ) -> tuple[SessionView, list[list[EventRow]]] | None:
+        """Return the view as it is now and the commits that it has more, by what `look` found.
+
+        None if it must be loaded, since it grew old meanwhile or a sweep came between.
+        """
+        followed: list[list[EventRow]] = []
+        started, body = look
+        while body is not None:
+            bodies = [body]
+            if followed:  # more than one behind: all the rest at once
+                started = self._env.clock.elapsed()
+                rest = self._loader.bodies_above(view.key.log, view.version + 1)
+                if rest is None:
+                    return None
+                bodies += rest
+            for each in bodies:
+                rows = decode_commit(view.key.log, view.version + 1, each)
+                self.shared.note_read(view.key, [row.stamp for row in rows if row.stamp])
+                view = view.follow(rows)
+                followed.append(rows)
+            if len(followed) > 1:
+                break
+            started, body = self._look(view)
+        # Nothing more being there proves something only while the view is young: later it may be
+        # swept.
+        return (view.confirmed(started), followed) if self._env.is_young(view.seen) else None
 
     def _catch_up(self, key: SessionKey, marker: Marker) -> tuple[Marker, list[EventRow] | None]:
         """Confirm an old marker by loading; return the commit right after it, if there is one."""

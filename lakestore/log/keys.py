@@ -165,6 +165,21 @@ def parse_entry_name(name: str) -> tuple[str, bool] | None:
     return None if match is None else (match[1], bool(match[2]))
 
 
+def log_of(key: str) -> str | None:
+    """Return the prefix of the session log that `key` is in, or is itself; None above all logs."""
+    folder = "/".join(key.split("/")[:5]) + "/"
+    return folder if is_log_folder(folder) else None
+
+
+def may_hold_logs(folder: str) -> bool:
+    """Tell whether session logs can be below `folder`, by its name; strays hold none."""
+    if EVENT_LOGS.startswith(folder):
+        return True
+    parts = folder.removeprefix(EVENT_LOGS).rstrip("/").split("/")
+    named = zip(parts, ("app=", "user="), strict=False)
+    return len(parts) <= 2 and all(part.startswith(name) for part, name in named)
+
+
 @lru_cache(maxsize=16)
 def is_log_folder(folder: str) -> bool:
     """Tell whether `folder` is the prefix of a session log."""

@@ -4,7 +4,7 @@ from lakestore.storage.local import LocalStore
 from lakestore.storage.memory import MemoryStore
 from lakestore.storage.metrics import Metrics
 from lakestore.storage.pool import Pool
-from lakestore.storage.store import ObjectStore, StoredObject
+from lakestore.storage.store import ObjectStore, StoredObject, UnreadableError
 from lakestore.storage.urls import open_store
 from lakestore.storage.wrappers import CountingStore, ReadOnlyStore
 
@@ -17,5 +17,6 @@ __all__ = [
     "Pool",
     "ReadOnlyStore",
     "StoredObject",
+    "UnreadableError",
     "open_store",
 ]

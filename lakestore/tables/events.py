@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
@@ -79,6 +80,8 @@ class EventRow:
 RESERVED = ("payloads",)
 """Columns that only a newer version writes: an object that has one must be refused."""
 _NAMES = tuple(field.name for field in fields(EventRow))
+_ROW = pa.struct(list(COMMIT_SCHEMA))
+_values = attrgetter(*COMMIT_SCHEMA.names)
 
 
 def delta_of(row: EventRow) -> dict[str, Any]:
@@ -125,13 +128,9 @@ def from_table(table: pa.Table) -> list[EventRow]:
 
 
 def _stored_columns(rows: Sequence[EventRow]) -> pa.Table:
-    return pa.Table.from_arrays(
-        [
-            pa.array([getattr(row, field.name) for row in rows], field.type)
-            for field in COMMIT_SCHEMA
-        ],
-        schema=COMMIT_SCHEMA,
-    )
+    # All columns in one call: each call costs more than the values of a row.
+    columns = pa.array([_values(row) for row in rows], _ROW).flatten()
+    return pa.Table.from_arrays(columns, schema=COMMIT_SCHEMA)
 
 
 def encode_commit(rows: Sequence[EventRow]) -> bytes:

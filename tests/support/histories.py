@@ -72,7 +72,7 @@ class Host:
 
     def state(self, scope: Scope = ANA) -> dict[str, Any]:
         """Return the shared state of a scope as a listing gives it now."""
-        return self.sessions.shared.read(scope).values()
+        return self.sessions.shared.read([scope])[scope].values()
 
 
 class World:

@@ -122,7 +122,7 @@ class TestContent:
         host = world.host()
         write(host, 10)
         expected = host.state()
-        stamps = {row.key: row.stamp for row in host.sessions.shared.read(ANA).rows.values()}
+        stamps = {row.key: row.stamp for row in host.sessions.shared.read([ANA])[ANA].rows.values()}
         host.sessions.shared.fold_entries(ANA)
         for entry in world.entries():
             if not entry.is_fold:
@@ -130,7 +130,7 @@ class TestContent:
 
         cold = world.host()
         assert cold.state() == expected
-        rows = cold.sessions.shared.read(ANA).rows.values()
+        rows = cold.sessions.shared.read([ANA])[ANA].rows.values()
         assert {row.key: row.stamp for row in rows} == stamps
 
     def test_a_late_entry_wins_over_a_fold(self, world: World) -> None:

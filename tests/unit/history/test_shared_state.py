@@ -224,12 +224,12 @@ class TestReading:
         host, reader = world.host(), world.host()
         marker = host.create(delta={"user:k": 1})
         shared = reader.sessions.shared
-        assert shared.recent(ANA, 10).values() == {"k": 1}
+        assert shared.recent([ANA], 10)[ANA].values() == {"k": 1}
         host.append(marker, said("e1", {"user:k": 2}))
         world.clock.advance(9)
-        assert shared.recent(ANA, 10).values() == {"k": 1}
+        assert shared.recent([ANA], 10)[ANA].values() == {"k": 1}
         world.clock.advance(2)
-        assert shared.recent(ANA, 10).values() == {"k": 2}
+        assert shared.recent([ANA], 10)[ANA].values() == {"k": 2}
 
     def test_values_are_fresh_objects(self, world: World) -> None:
         """What a caller does to a state that it was given changes nobody else's."""
