@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from google.adk.errors._stale_session_error import StaleSessionError
@@ -65,12 +66,19 @@ class Actor:
     """Does what its script says, one thing after the other, in a process that may crash."""
 
     def __init__(
-        self, world: World, name: str, script: Mapping[int, Op], skew: float = 0.0
+        self,
+        world: World,
+        name: str,
+        script: Mapping[int, Op],
+        skew: float = 0.0,
+        *,
+        near: bool = False,
     ) -> None:
         self.world = world
         self.name = name
         self._script = script
         self._skew = skew
+        self._near = near
         self._starts = 0
         self._named: dict[str, int] = {}
         self.final = False
@@ -79,7 +87,9 @@ class Actor:
 
     def _begin(self) -> None:
         self._starts += 1
-        self.process = Process(self.world, f"{self.name}{self._starts}", self._skew)
+        self.process = Process(
+            self.world, f"{self.name}{self._starts}", self._skew, near=self._near
+        )
 
     @property
     def service(self) -> Any:
@@ -91,7 +101,8 @@ class Actor:
         fiber = self.world.scheduler.current
         assert fiber is not None
         for number, op in self._script.items():
-            fiber.prefix, fiber.count = f"{self.name}.{number}", 0
+            fiber.prefix = fiber.op = f"{self.name}.{number}"
+            fiber.count = 0
             try:
                 self.do(op)
             except Crashed:
@@ -107,7 +118,7 @@ class Actor:
     def where(self) -> str:
         """Where in its script it is."""
         fiber = self.world.scheduler.current
-        return fiber.prefix if fiber else f"{self.name}.{self.world.scheduler.ticks}"
+        return fiber.op if fiber else f"{self.name}.{self.world.scheduler.ticks}"
 
     def call(self, kind: str, ask: Callable[[], Any], **facts: Any) -> tuple[Call, Any]:
         """Ask a service, and record question and answer."""
@@ -309,16 +320,19 @@ def pair(actor: Actor, op: Op) -> None:
         return
     done: list[Call] = []
 
-    def task(number: int) -> None:
+    def task(prefix: str) -> None:
+        own = actor.world.scheduler.current
+        assert own is not None
+        own.op = prefix
         (event,) = actor.events(op)
         service, key = actor.service, session_key(APP, op.user, op.session)
 
         def ask() -> None:
             begun = service.locks.run(
-                key, actor.process.lake.submit, lambda: service.appender.commit(
-                    key, session, [event]
-                )
-            )  # fmt: skip
+                key,
+                actor.process.lake.submit,
+                lambda: service.appender.commit(key, session, [event])(),
+            )
             await_done(actor.world.scheduler, begun)
             begun.result()
 
@@ -326,9 +340,9 @@ def pair(actor: Actor, op: Op) -> None:
         actor.after_append(call, session)
         done.append(call)
 
-    for number in (1, 2):
-        prefix = f"{fiber.prefix}{'xy'[number - 1]}"
-        actor.world.scheduler.spawn(prefix, actor.process.life, lambda n=number: task(n))  # type: ignore[misc]
+    for letter in "xy":
+        prefix = f"{fiber.op}{letter}"
+        actor.world.scheduler.spawn(prefix, actor.process.life, partial(task, prefix))
     actor.world.scheduler.wait(fiber.next_place(), lambda: len(done) == 2)
     if any(call.outcome in ("stale", "missing") for call in done):
         actor.process.handles[op.user, op.session].remove(session)

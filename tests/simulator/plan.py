@@ -43,6 +43,8 @@ class Plan:
     """What is done before, by someone to whom nothing happens."""
     skews: Mapping[str, float] = field(default_factory=dict)
     """Seconds by which an actor's wall clock is off."""
+    near: Sequence[str] = ()
+    """Actors whose store is near: they ask for one thing after the other."""
     weather: Weather = field(default_factory=Weather)
 
     def without(self, gone: Sequence[tuple[str, int]]) -> Plan:
@@ -111,6 +113,7 @@ def drawn(seed: int, *, catalog: bool = False) -> Plan:
         actors,
         setup=(Op("create", sets=("user:k",)), *_early(draw)),
         skews={name: draw.choice(_SKEWS) for name in names},
+        near=[name for name in names if draw.random() < 0.25],
         weather=draw.choice(_WEATHERS),
     )
 

@@ -116,7 +116,7 @@ class FiberPool(Pool):
 
     @override
     def map(self, call: Callable[[T], R], items: Sequence[T], *, near: bool) -> list[R]:
-        if len(items) < 2:
+        if near or len(items) < 2:
             return [call(item) for item in items]
         futures = [self.submit(_bound(call, item)) for item in items]
         for future in futures:
@@ -146,8 +146,9 @@ def _settle(outcome: Future[R], call: Callable[[], R]) -> None:
 class Process:
     """One process: it has a lake open, holds sessions, and may crash."""
 
-    def __init__(self, world: World, name: str, skew: float) -> None:
+    def __init__(self, world: World, name: str, skew: float, *, near: bool) -> None:
         self.world = world
+        self.near = near
         self.scheduler = world.scheduler
         self.name = name
         self.life = Life()

@@ -47,7 +47,7 @@ SCENARIOS = {
             ),
             _EARLY,
         ),
-        {"W.2.1": LONG},
+        {"W.2 put u/s/3": LONG},
     ),
     "S2": Scenario(
         "A cold load lists, stalls past the grace, and finds a stray among what it had listed.",
@@ -58,7 +58,7 @@ SCENARIOS = {
                 R=(_wait(20), Op("get")),
             ),
         ),
-        {"W.1.5": LONG, "R.2.3/.1": SLOW},
+        {"W.1 put u/s/2": LONG, "R.2 get u/s/2": SLOW},
     ),
     "S2 list": Scenario(
         "The same for a pass over all sessions of a user.",
@@ -69,7 +69,7 @@ SCENARIOS = {
                 R=(_wait(20), Op("user events")),
             ),
         ),
-        {"W.1.5": LONG, "R.2.3/.1": SLOW},
+        {"W.1 put u/s/2": LONG, "R.2 get u/s/2": SLOW},
     ),
     "S2 catalog": Scenario(
         "The same for a refresh of the catalog.",
@@ -80,17 +80,17 @@ SCENARIOS = {
                 R=(_wait(20), Op("sql")),
             ),
         ),
-        {"W.1.5": LONG, "R.2.3/.1": SLOW},
+        {"W.1 put u/s/2": LONG, "R.2 get u/s/2": SLOW},
     ),
     "S3": Scenario(
         "A warm probe stalls, and finds nothing because all was swept meanwhile.",
         Plan(_actors(R=(Op("get"), _wait(99), Op("get")), B=(_wait(10), Op("overtake"))), _EARLY),
-        {"R.3.1": SLOW},
+        {"R.3 get u/s/3": SLOW},
     ),
     "S3 read": Scenario(
         "The reply of a warm probe takes longer than the grace; what follows it was swept.",
         Plan(_actors(R=(Op("get"), _wait(99), Op("get")), B=(_wait(10), Op("overtake"))), _EARLY),
-        {"R.3.1": "is slow after three graces"},
+        {"R.3 get u/s/3": "is slow after three graces"},
     ),
     "S3 old": Scenario(
         "A view from before the sweep is asked for again.",
@@ -111,7 +111,7 @@ SCENARIOS = {
             ),
             _EARLY,
         ),
-        {"W.2.1": LONG, "X.3.1": LONG},
+        {"W.2 put u/s/3": LONG, "X.3 put u/s/4": LONG},
     ),
     "S5": Scenario(
         "A create looks, stalls, and its version 1 was created by others and swept.",
@@ -121,7 +121,7 @@ SCENARIOS = {
                 B=(_wait(10), Op("create", "t"), Op("overtake", "t")),
             ),
         ),
-        {"W.1.2": LONG},
+        {"W.1 put u/t/1": LONG},
     ),
     "S5 stray": Scenario(
         "What such a create leaves stands below a rollup, with no version missing above it.",
@@ -139,12 +139,12 @@ SCENARIOS = {
                 ),
             ),
         ),
-        {"W.1.2": LONG},
+        {"W.1 put u/t/1": LONG},
     ),
     "S6": Scenario(
         "The delete of a commit fails, and the sweep goes on; a slow warm reader finds it alone.",
         Plan(_actors(R=(Op("get"), _wait(99), Op("get")), B=(_wait(10), Op("overtake"))), _EARLY),
-        {"R.3.1": SLOW, "B.2.26": "fails"},
+        {"R.3 get u/s/3": SLOW, "B.2 delete u/s/3": "fails"},
     ),
     "S9": Scenario(
         "An entry cannot be put, the event is sent again, recognised and acknowledged.",
@@ -154,7 +154,7 @@ SCENARIOS = {
             ),
             _EARLY,
         ),
-        {"W.2.2": "fails"},
+        {"W.2 put state of u entry": "fails"},
     ),
     "S10": Scenario(
         "An entry cannot be put, then another event is appended through the same session.",
@@ -162,7 +162,7 @@ SCENARIOS = {
             _actors(W=(Op("get"), Op("append", sets=("user:j",)), Op("append"), Op("get"))),
             _EARLY,
         ),
-        {"W.2.2": "fails"},
+        {"W.2 put state of u entry": "fails"},
     ),
     "S10 slow": Scenario(
         "While an entry is on its way, others read the state that it belongs to.",
@@ -173,7 +173,7 @@ SCENARIOS = {
             ),
             (*_EARLY, Op("create", "t")),
         ),
-        {"W.2.2": "is slow before a view", "W.2.2/.1": "is slow before a view"},
+        {"W.2 put state of u entry": "is slow before a view"},
     ),
     "S11": Scenario(
         "A writer dies before its entries, and another one appends upon its commit.",
@@ -184,7 +184,7 @@ SCENARIOS = {
             ),
             _EARLY,
         ),
-        {"W.2.2": "crashes before"},
+        {"W.2 put state of u entry": "crashes before"},
     ),
     "H1": Scenario(
         "A writer dies before its entries; a rollup is made of its commit.",
@@ -195,12 +195,12 @@ SCENARIOS = {
             ),
             _EARLY,
         ),
-        {"W.2.2": "crashes before"},
+        {"W.2 put state of u entry": "crashes before"},
     ),
     "H2": Scenario(
         "Two tasks append through one session object, and the first one's entries fail.",
         Plan(_actors(P=(Op("get"), Op("pair", sets=("user:j",)), Op("pair"))), _EARLY),
-        {"P.2x.1/.2": "fails"},
+        {"P.2x put state of u entry": "fails"},
     ),
     "two tasks": Scenario(
         "Two tasks append through one session object, again and again.",
@@ -217,7 +217,7 @@ SCENARIOS = {
             ),
             (*_EARLY, Op("create", "t")),
         ),
-        {"W.2.2": "crashes before"},
+        {"W.2 put state of u entry": "crashes before"},
     ),
     "C1": Scenario(
         "A catalog follows a log that is rolled up, swept, and written to late.",
@@ -240,12 +240,12 @@ SCENARIOS = {
             (*_EARLY, Op("create", "t")),
             skews={"A": -40.0, "B": 600.0},
         ),
-        {"A.2.2": "is slow before a view"},
+        {"A.2 put state of u entry": "is slow before a view"},
     ),
     "D1": Scenario(
         "A batch of unknown outcome has landed, and is sent again one by one.",
         Plan(_actors(W=(Op("get"), Op("append", events=2, tries=2, singly=True))), _EARLY),
-        {"W.2.1": "loses its reply", "W.2.2": "fails"},
+        {"W.2 put u/s/3": "loses its reply", "W.2 get u/s/3": "fails"},
     ),
     "D2": Scenario(
         "An event stands above one that its second sender has never seen.",
@@ -344,27 +344,53 @@ SCENARIOS = {
             ),
             (*_EARLY, Op("create", "t")),
         ),
-        {"A.2.2": "is slow before a grace", "B.5.1~.4": "is slow before a view"},
+        {"A.2 put state of u entry": "is slow before a grace", "B.5 put state of u entry (fold)": "is slow before a view"},
     ),
     "resent": Scenario(
         "Clients send requests twice, and are refused by themselves.",
         Plan(_actors(W=(Op("create", "t"), Op("append", "t", sets=("user:k",)), Op("delete", "t")))),
-        {"W.1.2": "is resent", "W.2.1": "is resent", "W.2.3": "is resent", "W.3.2": "is resent"},
+        dict.fromkeys(("W.1 put u/t/1", "W.2 put u/t/2", "W.2 put state of u entry", "W.3 put u/t/3"), "is resent"),
     ),
     "dropped": Scenario(
         "A commit never arrives, and nobody says so.",
         Plan(_actors(W=(Op("get"), Op("append"), Op("get"), Op("append"))), _EARLY),
-        {f"W.2.{n}": "is dropped" for n in (1, 4, 7, 10)},
+        {f"W.2 put u/s/3{n}": "is dropped" for n in ("", " #2", " #3", " #4")},
     ),
     "torn": Scenario(
         "A listing misses one of two commits that are made meanwhile.",
         Plan(_actors(R=(Op("get"),), B=(Op("append", events=1), Op("append"))), _EARLY),
-        {"R.1.1 lists": "ny"},
+        {"R.1 shows log u/s": "ny"},
+    ),
+    "torn entries": Scenario(
+        "Entries are folded and swept while they are listed, or soon after.",
+        Plan(
+            _actors(
+                R=(_wait(10), Op("get", "t")),
+                B=(_wait(10.1), Op("fold"), _wait(1), Op("fold"), _wait(1)),
+            ),
+            (*_EARLY, Op("create", "t")),
+        ),
+        {"R.2 shows state of u": "n"},
+    ),
+    "torn entries, long": Scenario(
+        "Entries are folded and swept while they are listed, which takes longer than the grace.",
+        Plan(
+            _actors(
+                R=(_wait(10), Op("get", "t")),
+                B=(
+                    _wait(11),
+                    *(Op("fold"), _wait(1.1 * GRACE)),
+                    *(Op("append", sets=("user:j",)), Op("fold")),
+                ),
+            ),
+            (*_EARLY, Op("create", "t")),
+        ),
+        {"R.2 shows state of u": "n for three graces"},
     ),
     "torn catalog": Scenario(
         "So does a listing for the catalog.",
         Plan(_actors(R=(Op("sql"), Op("sql")), B=(Op("append"), Op("append"))), _EARLY),
-        {"R.1.1 lists": "ny"},
+        {"R.1 shows log */*": "ny"},
     ),
     "between": Scenario(
         "Between two requests of a reader, another process appends twice.",
@@ -375,7 +401,7 @@ SCENARIOS = {
             ),
             _EARLY,
         ),
-        {"R.1.1": "is slow after a minute"},
+        {"R.1 list log u/s": "is slow before a minute"},
     ),
     "an old marker": Scenario(
         "A writer comes back after hours, to a session that others went on with and swept.",
@@ -396,7 +422,7 @@ SCENARIOS = {
             ),
             _EARLY,
         ),
-        {"W.2.1": LONG},
+        {"W.2 put u/s/3": LONG},
     ),
     "a long talk": Scenario(
         "The product rolls up and folds on its own, while others read and write.",

@@ -34,7 +34,9 @@ class Fiber:
     """One thread of a process."""
 
     prefix: str
-    """Names the places in it."""
+    """Names it."""
+    op: str
+    """What somebody does, of which this is a part; names the places in it."""
     life: Life
     run: greenlet
     wakes_at: float
@@ -42,7 +44,7 @@ class Fiber:
     waits_for: Callable[[], bool] | None = None
 
     def next_place(self) -> str:
-        """Name the next place."""
+        """Name the next place in it where nothing is asked of the store."""
         self.count += 1
         return f"{self.prefix}.{self.count}"
 
@@ -91,8 +93,9 @@ class Scheduler:
             except Crashed:
                 self.note("ends with its process")
 
-        hub = self._hub()
-        fiber = Fiber(prefix, life, greenlet(body, parent=hub), self.now + after)
+        op = self.current.op if self.current else prefix
+        run = greenlet(body, parent=self._hub())
+        fiber = Fiber(prefix, op, life, run, self.now + after)
         self._fibers.append(fiber)
         return fiber
 

@@ -133,7 +133,7 @@ class RemoteStore(ObjectStore):
         self._bucket = bucket
         self._process = process
         self.url = "sim://bucket"
-        self.near = False
+        self.near = process.near
 
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
@@ -167,7 +167,7 @@ class RemoteStore(ObjectStore):
             return effect()
         if not process.life.alive:
             raise Crashed
-        place = fiber.next_place()
+        place = process.world.place(f"{fiber.op} {kind} {short(key, stamp=False)}")
         fault = process.world.fault(kind, place)
         if fault:
             process.disturb(fault)
@@ -180,11 +180,11 @@ class RemoteStore(ObjectStore):
         first = self._bucket.list(prefix, after)
         if fiber is None:
             return first
-        place = f"{fiber.prefix}.{fiber.count} lists"
-        seen = self._process.world.tear(place)
+        place = self._process.world.place(f"{fiber.op} shows {short(prefix)}")
+        seen, _, long = self._process.world.tear(place).partition(" for ")
         if not seen:
             return first
-        scheduler.pause(place, _TORN_SECONDS)
+        scheduler.pause(place, STALLS.get(long, _TORN_SECONDS))
         return _torn(first, self._bucket.list(prefix, after), seen)
 
 
@@ -199,8 +199,9 @@ def _torn(
     return [every[key] for key in sorted(both | chosen)]
 
 
-TORN = ("", "n", "y", "yn", "ny", "yyn", "nny", "nyy", "ynn")
-"""Which of the objects that come or go during a listing it shows."""
+_PATTERNS = ("n", "y", "yn", "ny", "yyn", "nny", "nyy", "ynn")
+TORN = ("", *_PATTERNS, *(f"{p} for {long}" for p in _PATTERNS for long in STALLS))
+"""Which of the objects that come or go during a listing it shows, and how long it takes."""
 
 
 @dataclass
@@ -238,7 +239,7 @@ class _Request:
             seconds = long
         elif fault == f"crashes {when}":
             self._die(when)
-        self.scheduler.pause(f"{self.place}{mark}", seconds)
+        self.scheduler.pause(f"{self.place} {mark}", seconds)
 
     def _die(self, when: str) -> None:
         self._note(f"the process crashes {when} it")
@@ -291,7 +292,7 @@ class _Request:
         decisions = self.process.world.decisions
         long = decisions.choose(f"{self.place} arrives in", ("a moment", *STALLS), 0.7)
         seconds = min(STALLS.get(long, 1.0), LONGEST_LIFE)
-        self.scheduler.spawn(f"{self.place}~", Life(), lambda: self._land(), after=seconds)
+        self.scheduler.spawn(f"{self.place} late", Life(), self._land, after=seconds)
 
     def _land(self) -> None:
         self._note("a copy arrives late")

@@ -25,22 +25,32 @@ class Line(Protocol):
     def what(self) -> str: ...  # noqa: D102
 
 
-def short(key: str, *, name: bool = False) -> str:
-    """Return a key as people can read it; only its name in a listing."""
+def short(key: str, *, name: bool = False, stamp: bool = True) -> str:
+    """Return a key as people can read it.
+
+    Args:
+        key: The key, or the beginning of some.
+        name: Only what tells it from others in a listing.
+        stamp: With the stamp of an entry.
+    """
     if match := _LOG.fullmatch(key):
         user, session, version, rollup = match.groups()
         version = f"{version}{' (rollup)' if rollup else ''}"
         return version.replace(" ", "") if name else f"{user}/{session}/{version}"
     if match := _ENTRY.fullmatch(key):
         user, micros, counter, token, fold = match.groups()
-        stamp = f"{int(micros) % 10**11 / 10**6:.6f}{'' if counter == '' else '+' + counter}"
-        stamp = f"{stamp}-{token}{'(fold)' if fold else ''}"
-        return stamp if name else f"state of {'app' if user == '-' else user} {stamp}"
+        when = f"{int(micros) % 10**11 / 10**6:.6f}+{counter or 0}-{token}"
+        when = f"{when if stamp else 'entry'}{' (fold)' if fold else ''}"
+        return when.replace(" ", "") if name else f"state of {_whose(user)} {when}"
     if match := _LOGS.fullmatch(key):
         return "log " + "/".join(part or "*" for part in match.groups())
     if match := _ENTRIES.fullmatch(key):
-        return f"state of {'app' if match[1] == '-' else match[1] or '*'}"
+        return f"state of {_whose(match[1])}"
     return key
+
+
+def _whose(user: str | None) -> str:
+    return "app" if user == "-" else user or "*"
 
 
 def lines(steps: Iterable[Line]) -> list[str]:
