@@ -20,6 +20,7 @@ from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
+from lakestore.log.keys import SessionKey
 from lakestore.log.marker import Limits, open_lake
 from lakestore.storage import CountingStore, Metrics, ObjectStore, Pool, ReadOnlyStore, open_store
 
@@ -307,7 +308,11 @@ class Lake:
             self.metrics,
             self._limits,
             guarded=guarded,
+            note_stamp=self._note_stamp,
         )
+
+    def _note_stamp(self, app_name: str, user_id: str, stamp: str) -> None:
+        self._sessions.shared.note_read(SessionKey(app_name, user_id, ""), [stamp])
 
     def _check_open(self) -> None:
         if self._closed:
