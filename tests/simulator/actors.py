@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -87,9 +88,21 @@ class Actor:
 
     def _begin(self) -> None:
         self._starts += 1
-        self.process = Process(
-            self.world, f"{self.name}{self._starts}", self._skew, near=self._near
-        )
+        self.process = self._new_process(f"{self.name}{self._starts}")
+
+    def _new_process(self, name: str, *, read_only: bool = False) -> Process:
+        return Process(self.world, name, self._skew, near=self._near, read_only=read_only)
+
+    @contextmanager
+    def reading_only(self) -> Iterator[None]:
+        """Let what is inside be done by another process, which has the lake open for reading."""
+        mine = self.process
+        self.process = self._new_process(f"{mine.name}r", read_only=True)
+        self.process.life = mine.life
+        try:
+            yield
+        finally:
+            self.process = mine
 
     @property
     def service(self) -> Any:
@@ -355,6 +368,16 @@ def get(actor: Actor, op: Op) -> None:
     if session is not None:
         held = actor.process.handles.setdefault((op.user, op.session), [])
         held[:] = [*held[-1:], session]
+
+
+@action("hand on")
+def hand_on(actor: Actor, op: Op) -> None:
+    """Take over a session from a process that only reads, as JSON does: without its marker."""
+    with actor.reading_only():
+        session = actor.get(op.user, op.session)
+    if session is not None:
+        held = actor.process.handles.setdefault((op.user, op.session), [])
+        held[:] = [*held[-1:], Session.model_validate(session.model_dump())]
 
 
 @action("recent")

@@ -62,6 +62,13 @@ class _Session:
             (call, seen) for call in calls for seen in call.seen if seen.session == name
         ]
         self._text = "/".join(name)
+        self._batches = [call for call in self._appends if self._is_batch(call)]
+        """Commits of several events, none of which was sent in any other way too."""
+
+    def _is_batch(self, call: Call) -> bool:
+        return len(call.sent) > 1 and not any(
+            other.sent != call.sent and set(other.sent) & set(call.sent) for other in self._appends
+        )
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with it."""
@@ -103,11 +110,11 @@ class _Session:
                 yield f"{self._text} holds an event that nobody sent: {event}"
             elif self._life_of[event] != life:
                 yield f"{self._text} of {life} holds an event of another life: {event}"
-        for call in self._appends:
+        for call in self._batches:
             there = [event in truth for event in call.sent]
             if any(there) and not all(there):
                 yield f"{call.where}: only a part of a commit is there: {call.sent} in {truth}"
-            elif len(call.sent) > 1 and all(there):
+            elif all(there):
                 at = truth.index(call.sent[0])
                 if truth[at : at + len(call.sent)] != call.sent:
                     yield f"{call.where}: a commit was torn apart: {call.sent} in {truth}"
@@ -123,7 +130,7 @@ class _Session:
             return f"shows {seen.tail} as the last events of {truth[:length]}"
         if seen.complete and seen.last != (truth[length - 1] if length else None):
             return f"shows the state of {seen.last} with the events {truth[:length]}"
-        for call in self._appends:
+        for call in self._batches:
             there = [event in truth[:length] for event in call.sent]
             if any(there) and not all(there):
                 return f"shows a part of a commit: {truth[:length]} of {call.sent}"

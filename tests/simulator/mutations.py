@@ -195,19 +195,23 @@ class _Within:
     """Which fibers are in a part of the product; others go on while they stand still in it."""
 
     def __init__(self) -> None:
-        self._fibers: list[greenlet] = []
+        self._fibers: dict[greenlet, list[Any]] = {}
 
     @property
     def is_here(self) -> bool:
-        return getcurrent() in self._fibers
+        return bool(self._fibers.get(getcurrent()))
+
+    @property
+    def value(self) -> Any:
+        return self._fibers[getcurrent()][-1]
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
-        self._fibers.append(getcurrent())
+    def entered(self, value: Any = None) -> Iterator[None]:
+        self._fibers.setdefault(getcurrent(), []).append(value)
         try:
             yield
         finally:
-            self._fibers.remove(getcurrent())
+            self._fibers[getcurrent()].pop()
 
 
 @_without("completion by a re-delivery", "a recognised re-delivery completes its entries")
@@ -362,49 +366,34 @@ def _ageless_generator(stack: ExitStack, owner: type, method: str) -> None:
 
 @_without("time limit of entries", "entries read for longer than the limit are read anew")
 def _entries_limit(stack: ExitStack) -> None:
-    _ageless(stack, SharedState, "_read")
+    _ageless(stack, SharedState, "fold")
 
 
 @_without("time limit of refreshes", "a view older than the limit is loaded anew")
 def _refresh_limit(stack: ExitStack) -> None:
-    _ageless(stack, Sessions, "_refresh")
+    _ageless(stack, Sessions, "_young")
+    _ageless(stack, Sessions, "_advance")
 
 
 @_without("probes of young views", "that nothing is found counts only while the view is young")
 def _probe(stack: ExitStack) -> None:
-    _set(stack, Sessions, "_refresh", _refreshing(strict=False, reading=False))
-
-
-def _refreshing(*, strict: bool, reading: bool) -> Callable[[Sessions, Any], SessionView]:
-    """Return how a view is refreshed.
-
-    Args:
-        strict: That nothing is found counts only while the view is young.
-        reading: A commit that is read makes the view young again.
-    """
-
-    def refresh(self: Sessions, key: Any) -> SessionView:
-        view = self._cache.get(key.log)
-        if view is None or not self._env.is_young(view.seen):
-            return self._load(key)
-        while True:
-            started = self._env.clock.elapsed()
-            body = commits.probe(self._env.store, key.log, view.version + 1)
-            if body is None:
-                young = not strict or self._env.is_young(view.seen)
-                return view.confirmed(started) if young else self._load(key)
-            rows = loading.decode_commit(key.log, view.version + 1, body)
-            self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
-            view = view.follow(rows)
-            if reading:
-                view = view.confirmed(self._env.clock.elapsed())
-
-    return refresh
+    _ageless(stack, Sessions, "_advance")
 
 
 @_without("reading confirms nothing", "a commit that is read does not make a view young again")
 def _reading(stack: ExitStack) -> None:
-    _set(stack, Sessions, "_refresh", _refreshing(strict=True, reading=True))
+    original, follow, within = Sessions._advance, SessionView.follow, _Within()
+
+    def advance(self: Sessions, view: Any, look: Any) -> Any:
+        with within.entered(self._env.clock):
+            return original(self, view, look)
+
+    def follows(self: SessionView, rows: Any) -> SessionView:
+        view = follow(self, rows)
+        return view.confirmed(within.value.elapsed()) if within.is_here else view
+
+    _set(stack, Sessions, "_advance", advance)
+    _set(stack, SessionView, "follow", follows)
 
 
 @_without("log before entries", "a read lists entries after it has read the log")
@@ -413,11 +402,22 @@ def _order(stack: ExitStack) -> None:
 
     def read(self: Sessions, key: Any) -> Any:
         scopes = (shared.Scope(key.app_name, key.user_id), shared.Scope(key.app_name, None))
-        folds = {scope: self.shared.read(scope) for scope in scopes}
+        folds = self.shared.read(scopes)
         found = original(self, key)
         return found and (found[0], self.shared.complete(found[0].newest, folds))
 
     _set(stack, Sessions, "read", read)
+
+
+@_without("commits are laid over entries", "what a warm read follows is laid over the entries")
+def _overlay(stack: ExitStack) -> None:
+    original = Sessions._advance
+
+    def advance(self: Sessions, view: Any, look: Any) -> Any:
+        found = original(self, view, look)
+        return found and (found[0], found[1][-1:])
+
+    _set(stack, Sessions, "_advance", advance)
 
 
 @_without("entries are listed whole", "not only what lies after the newest stamp seen")

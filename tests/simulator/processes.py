@@ -146,7 +146,9 @@ def _settle(outcome: Future[R], call: Callable[[], R]) -> None:
 class Process:
     """One process: it has a lake open, holds sessions, and may crash."""
 
-    def __init__(self, world: World, name: str, skew: float, *, near: bool) -> None:
+    def __init__(
+        self, world: World, name: str, skew: float, *, near: bool, read_only: bool = False
+    ) -> None:
         self.world = world
         self.near = near
         self.scheduler = world.scheduler
@@ -160,6 +162,7 @@ class Process:
         with world.scheduler.alone():
             self.lake = Lake(
                 RemoteStore(world.bucket, self),
+                read_only=read_only,
                 limits=LIMITS,
                 clock=VirtualClock(world.scheduler, skew),
                 new_token=world.token,

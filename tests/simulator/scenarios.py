@@ -197,6 +197,17 @@ SCENARIOS = {
         ),
         {"W.2 put state of u entry": "crashes before"},
     ),
+    "H1 by hand": Scenario(
+        "... a process that only reads hands the session on, and another appends upon it.",
+        Plan(
+            _actors(
+                W=(Op("get"), Op("append", sets=("user:j",))),
+                B=(_wait(10), Op("hand on"), Op("append"), Op("get")),
+            ),
+            _EARLY,
+        ),
+        {"W.2 put state of u entry": "crashes before"},
+    ),
     "H2": Scenario(
         "Two tasks append through one session object, and the first one's entries fail.",
         Plan(_actors(P=(Op("get"), Op("pair", sets=("user:j",)), Op("pair"))), _EARLY),
@@ -402,6 +413,17 @@ SCENARIOS = {
             _EARLY,
         ),
         {"R.1 list log u/s": "is slow before a minute"},
+    ),
+    "between, warm": Scenario(
+        "The same while a warm reader asks for the log and the entries side by side.",
+        Plan(
+            _actors(
+                R=(Op("get"), _wait(10), Op("get")),
+                B=(_wait(15), Op("append", sets=("user:j",)), Op("append", sets=("app:k",))),
+            ),
+            _EARLY,
+        ),
+        {"R.3 get u/s/3": "is slow before a minute"},
     ),
     "an old marker": Scenario(
         "A writer comes back after hours, to a session that others went on with and swept.",
