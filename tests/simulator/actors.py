@@ -136,6 +136,7 @@ class Actor:
     def call(self, kind: str, ask: Callable[[], Any], **facts: Any) -> tuple[Call, Any]:
         """Ask a service, and record question and answer."""
         scheduler, process = self.world.scheduler, self.process
+        scheduler.outside = self.name
         call = Call(kind, process.name, self.where, scheduler.tick(), final=self.final, **facts)
         self.world.calls.append(call)
         before = process.faults, process.stalls

@@ -78,6 +78,8 @@ class Scheduler:
     steps: list[Step] = field(default_factory=list)
     ticks: int = 0
     current: Fiber | None = None
+    outside: str = ""
+    """Who does something before or after the history, in no fiber."""
     _fibers: list[Fiber] = field(default_factory=list)
     _last: Fiber | None = None
     _place: str = "begin"
@@ -176,7 +178,7 @@ class Scheduler:
     def note(self, what: str) -> None:
         """Write down what happens, if the history is to be printed."""
         if self.tracing:
-            who = self.current.prefix if self.current else "afterwards"
+            who = self.current.prefix if self.current else self.outside
             self.steps.append(Step(self.now, who, what))
 
     @contextmanager
