@@ -83,6 +83,7 @@ class Scheduler:
     _fibers: list[Fiber] = field(default_factory=list)
     _last: Fiber | None = None
     _place: str = "begin"
+    _named: dict[str, int] = field(default_factory=dict)
 
     def spawn(
         self, prefix: str, life: Life, work: Callable[[], None], *, after: float = 0.0
@@ -131,7 +132,8 @@ class Scheduler:
             ready.remove(self._last)
             ready.insert(0, self._last)
         names = [fiber.prefix for fiber in ready]
-        chosen = self.decisions.choose(f"{self._place} then", names, self.switching)
+        place = self.unique(f"{self._place} then")
+        chosen = self.decisions.choose(place, names, self.switching)
         return ready[names.index(chosen)]
 
     def _resume(self, fiber: Fiber) -> None:
@@ -169,6 +171,11 @@ class Scheduler:
             return
         fiber.waits_for = until
         self.pause(place)
+
+    def unique(self, place: str) -> str:
+        """Return `place`, or what tells it from the places that had that name before."""
+        self._named[place] = self._named.get(place, 0) + 1
+        return place if self._named[place] == 1 else f"{place} #{self._named[place]}"
 
     def tick(self) -> int:
         """Return the next number of what happens: later things have larger ones."""

@@ -167,7 +167,7 @@ class RemoteStore(ObjectStore):
             return effect()
         if not process.life.alive:
             raise Crashed
-        place = process.world.place(f"{fiber.op} {kind} {short(key, stamp=False)}")
+        place = scheduler.unique(f"{fiber.op} {kind} {short(key, stamp=False)}")
         fault = process.world.fault(kind, place)
         if fault:
             process.disturb(fault)
@@ -180,7 +180,7 @@ class RemoteStore(ObjectStore):
         first = self._bucket.list(prefix, after)
         if fiber is None:
             return first
-        place = self._process.world.place(f"{fiber.op} shows {short(prefix)}")
+        place = scheduler.unique(f"{fiber.op} shows {short(prefix)}")
         seen, _, long = self._process.world.tear(place).partition(" for ")
         if not seen:
             return first

@@ -41,7 +41,6 @@ class World:
         self.calls: list[Call] = []
         self._tokens = 0
         self._faults = 0
-        self._places: dict[str, int] = {}
         self.names: list[Name] = sorted(
             {
                 (op.user, op.session)
@@ -56,11 +55,6 @@ class World:
         """Return the next token: in no order that a reader could rely on."""
         self._tokens += 1
         return f"{self._tokens * 0x9E3779B97F4A7C15 % 2**64:016x}"
-
-    def place(self, name: str) -> str:
-        """Return `name`, or what tells it from the places that had it before."""
-        self._places[name] = self._places.get(name, 0) + 1
-        return name if self._places[name] == 1 else f"{name} #{self._places[name]}"
 
     def fault(self, kind: Kind, place: str) -> str:
         """Return what happens to a request."""
