@@ -81,8 +81,13 @@ _WEIGHTS = {
     "hand on": 2,
 }
 """What actors do in drawn histories, and how often. A new job is one line more."""
-_SWEEPING = {"append": 20, "overtake": 10, "get": 8, "recent": 3, "list": 3, "create": 3, "wait": 4,
-             "fold": 3, "user events": 2, "user state": 2, "pair": 2, "delete": 1, "hand on": 2}  # fmt: skip
+_SWEEPING = {
+    **dict.fromkeys(("get", "list", "create", "fold", "wait", "recent"), 4),
+    **dict.fromkeys(("user events", "user state", "pair", "hand on"), 2),
+    "append": 20,
+    "overtake": 10,
+    "delete": 1,
+}
 """The same for histories in which logs are swept."""
 _WEATHERS = (
     Weather(0.15),

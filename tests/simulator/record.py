@@ -1,4 +1,4 @@
-"""What was asked of services and what they answered, as plain values: all that the checker knows."""
+"""What was asked of services and what they answered, as plain values: all the checker knows."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.simulator.decisions import Decisions
 _LONGEST = 20_000
 
 
-class Crashed(BaseException):  # noqa: N818 - no error: what ends a fiber of a dead process
+class Crashed(BaseException):
     """The process is dead. Not an `Exception`, so that nothing mistakes it for a failure."""
 
 

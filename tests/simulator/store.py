@@ -30,7 +30,12 @@ GRACE = 3600.0
 LONGEST_LIFE = 6 * GRACE
 """No request outlives its sender by more: far less than the 30 days that the design allows."""
 
-STALLS = {"a minute": 60.0, "a view": 1.2 * VIEW_AGE, "a grace": 1.2 * GRACE, "three graces": 3.3 * GRACE}
+STALLS = {
+    "a minute": 60.0,
+    "a view": 1.2 * VIEW_AGE,
+    "a grace": 1.2 * GRACE,
+    "three graces": 3.3 * GRACE,
+}
 """How long a process, a request or a copy of one may stand still."""
 
 _LATENCY = 0.03
@@ -54,7 +59,15 @@ FAULTS: dict[Kind, tuple[str, ...]] = {
     "get": ("", *_SLOW, *_CRASHES, "fails"),
     "list": ("", *_SLOW, *_CRASHES, "fails"),
     "size": ("", *_SLOW, *_CRASHES, "fails"),
-    "delete": ("", *_SLOW, *_CRASHES, "crashes meanwhile", "fails", "loses its reply", "comes late"),
+    "delete": (
+        "",
+        *_SLOW,
+        *_CRASHES,
+        "crashes meanwhile",
+        "fails",
+        "loses its reply",
+        "comes late",
+    ),
 }
 """What may happen to a request of each kind; the first is that nothing does."""
 
@@ -191,7 +204,7 @@ class RemoteStore(ObjectStore):
 def _torn(
     first: Sequence[StoredObject], then: Sequence[StoredObject], seen: str
 ) -> list[StoredObject]:
-    """Return what both show, and of the rest what `seen` says: a letter, over and over, for each."""
+    """Return what both show, and of the rest what `seen` says, its letters over and over."""
     both = {stored.key for stored in first} & {stored.key for stored in then}
     every = {stored.key: stored for stored in (*first, *then)}
     changed = [key for key in sorted(every) if key not in both]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,9 +62,7 @@ def test_choices_are_the_history() -> None:
 
 def test_histories_differ_and_go_wrong() -> None:
     """Among some hundred histories everything that can happen to a call does."""
-    outcomes = {
-        call.outcome for seed in range(200) for call in play(drawn(seed), seed=seed).calls
-    }
+    outcomes = {call.outcome for seed in range(200) for call in play(drawn(seed), seed=seed).calls}
 
     assert outcomes >= {"ok", "stale", "missing", "exists", "unknown", "failed", "crashed"}
 
@@ -137,7 +136,7 @@ def appended(began: int, *events: str, known: tuple[str, ...] = (), **facts: obj
     return call("append", began, began + 1, life="l", sent=events, known=known, seen=seen, **facts)
 
 
-def read(began: int, *events: str, life: str | None = "l", **facts: object) -> Call:
+def read(began: int, *events: str, life: str | None = "l", **facts: Any) -> Call:
     """Make a read that was shown some events."""
     seen = Seen(S, life, events, last=events[-1] if events else None, complete=life is not None)
     return call("get", began, began + 1, seen=[seen], **facts)
@@ -154,19 +153,29 @@ WRONG = {
     "an event that nobody sent": [created(), read(7, "x")],
     "a later read shows less": [created(), appended(3, "a"), read(5, "a"), read(7)],
     "two stale writers": [created(), appended(3, "a"), appended(5, "b"), read(7, "a", "b")],
-    "a part of a commit": [created(), call("append", 3, None, life="l", sent=("a", "b")), read(7, "a")],
+    "a part of a commit": [
+        created(),
+        call("append", 3, None, life="l", sent=("a", "b")),
+        read(7, "a"),
+    ],
     "a session is gone": [created(), read(7, life=None)],
     "a deleted session is back": [
         *(created(), call("delete", 3, 4), read(5, life=None)),
         read(7),
     ],
     "an append to a deleted session": [created(), call("delete", 3, 4), appended(5, "a")],
-    "stale, and nobody was faster": [created(), call("append", 3, 4, life="l", sent=("a",), outcome="stale")],
-    "missing, and nobody deleted it": [created(), call("append", 3, 4, sent=("a",), outcome="missing")],
+    "stale, and nobody was faster": [
+        created(),
+        call("append", 3, 4, life="l", sent=("a",), outcome="stale"),
+    ],
+    "missing, and nobody deleted it": [
+        created(),
+        call("append", 3, 4, sent=("a",), outcome="missing"),
+    ],
     "unknown without a reason": [created(), call("append", 3, 4, sent=("a",), outcome="unknown")],
     "a reader fails without a reason": [created(), call("get", 3, 4, outcome="failed", stalls=1)],
     "an error that nobody expects": [created(), call("get", 3, 4, outcome="KeyError: 1")],
-}  # fmt: skip
+}
 
 
 def test_the_checker_accepts_what_is_right() -> None:
@@ -188,7 +197,7 @@ def wrote(began: int, event: str, known: tuple[str, ...] = (), process: str = "A
     return appended(began, event, known=known, writes={KEY: event}, process=process)
 
 
-def shown(began: int, *events: str, value: str | None, **facts: object) -> Call:
+def shown(began: int, *events: str, value: str | None, **facts: Any) -> Call:
     """Make a read that was shown a key."""
     shared = {} if value is None else {KEY: value}
     return read(began, *events, shared=shared, scopes=("u", ""), **facts)
@@ -209,7 +218,7 @@ STATE_WRONG = {
         *(created(), wrote(3, "a"), wrote(3, "b", ("a",), "B1")),
         *(shown(7, "a", "b", value="b", final=True), shown(7, "a", "b", value="a", final=True)),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("calls", STATE_WRONG.values(), ids=list(STATE_WRONG))
@@ -222,7 +231,10 @@ def test_concurrent_writes_may_come_in_any_order() -> None:
     """Of two that know nothing of each other either may be the last, the same for everyone."""
     writes = [created(), wrote(3, "a"), wrote(3, "b", ("a",), "B1")]
     for last in "ab":
-        assert check([*writes, *(shown(n, "a", "b", value=last, final=True) for n in (7, 9))], [S]) == []
+        assert (
+            check([*writes, *(shown(n, "a", "b", value=last, final=True) for n in (7, 9))], [S])
+            == []
+        )
 
 
 def test_the_checker_shares_no_code_with_the_product() -> None:

@@ -1,4 +1,4 @@
-"""How a history is printed: numbered steps, keys in short form. No I/O, and nothing of the product."""
+"""How a history is printed: numbered steps, keys in short form. Knows nothing of the product."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Line(Protocol):
     """What is printed in one line."""
 
     @property
-    def time(self) -> float: ...  # noqa: D102
+    def time(self) -> float: ...
     @property
-    def who(self) -> str: ...  # noqa: D102
+    def who(self) -> str: ...
     @property
-    def what(self) -> str: ...  # noqa: D102
+    def what(self) -> str: ...
 
 
 def short(key: str, *, name: bool = False, stamp: bool = True) -> str:

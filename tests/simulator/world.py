@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
+from tests.simulator import actions as actions  # what actors can do
 from tests.simulator.actors import Actor
 from tests.simulator.checker import check
 from tests.simulator.decisions import Decisions
@@ -136,5 +137,3 @@ def play(
         error.add_note(f"in the history {seed=} of {plan}")
         raise
     return Outcome(plan, decisions.made, faults, world.calls, world.scheduler.steps)
-
-
