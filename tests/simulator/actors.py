@@ -114,6 +114,7 @@ class Actor:
         scheduler, process = self.world.scheduler, self.process
         scheduler.outside = self.name
         call = Call(kind, process.name, self.where, scheduler.tick(), final=self.final, **facts)
+        call.by_reader = process.lake.read_only
         self.world.calls.append(call)
         before = process.faults, process.stalls
         scheduler.note(f"{kind} {_words(call)}begins")

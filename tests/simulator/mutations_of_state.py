@@ -10,6 +10,7 @@ from typing import Any
 from lakestore.history import shared
 from lakestore.history.sessions import Sessions
 from lakestore.history.shared import ScopeFold, SharedState
+from lakestore.log.keys import Scope
 from lakestore.log.stamps import Stamper
 from lakestore.tables import state
 from tests.simulator.mutating import OddLimits, Within, ageless, set_, without

@@ -61,6 +61,8 @@ class Call:
     """The shared state that it was shown."""
     scopes: tuple[str, ...] = ()
     """Whose shared state it was shown: users, and the empty text for the app."""
+    by_reader: bool = False
+    """Whether its process has the lake open for reading only, and can mend nothing."""
     final: bool = False
     """Whether it was made after all others, by a reader to whom nothing happens."""
 

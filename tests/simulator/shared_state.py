@@ -118,6 +118,10 @@ class _Key:
                           f" due to show {write.value} or a later one")  # fmt: skip
             for other in self._readers:
                 before = self._shown(other)
+                if other.by_reader:
+                    # What its writer has left undone, it is shown and cannot complete: others
+                    # may not see it before someone does.
+                    continue
                 if before is not None and other.ended_before(call.began):
                     self._put(before, shown, f"{other.where} showed {before}, and then"
                               f" {call.where} {shown}")  # fmt: skip
