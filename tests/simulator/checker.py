@@ -9,10 +9,10 @@ written afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.simulator.record import Call, Name, Seen
+from tests.simulator.record import Call, Name, Seen, SharedKey
 from tests.simulator.shared_state import check_shared
 
 
@@ -22,6 +22,25 @@ def check(calls: Sequence[Call], names: Sequence[Name]) -> list[str]:
     for name in names:
         found += _Session(name, calls).check()
     return found
+
+
+def check_stored(
+    calls: Sequence[Call],
+    stored: Mapping[Name, Sequence[str]],
+    shared: Mapping[SharedKey, str],
+) -> Iterator[str]:
+    """Yield where what is stored differs from what readers were shown in the end."""
+    for call in calls:
+        if call.final and call.is_ok:
+            for seen in call.seen:
+                there = stored.get(seen.session)
+                if seen.life is None and there is not None:
+                    yield f"{call.where} {call.kind}: shows no session, but stored is {there}"
+                elif seen.events is not None and tuple(there or ()) != seen.events:
+                    yield f"{call.where} {call.kind}: shows {seen.events}, but stored is {there}"
+            for key, value in (call.shared or {}).items():
+                if shared.get(key) != value:
+                    yield f"{call.where}: shows {key} {value}, but stored is {shared.get(key)}"
 
 
 def _errors(calls: Sequence[Call]) -> Iterator[str]:

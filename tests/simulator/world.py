@@ -8,9 +8,10 @@ from random import Random
 
 from tests.simulator import actions as actions  # what actors can do
 from tests.simulator.actors import Actor
-from tests.simulator.checker import check
+from tests.simulator.checker import check, check_stored
 from tests.simulator.decisions import Decisions
 from tests.simulator.plan import Op, Plan
+from tests.simulator.raw import events_in, shared_in
 from tests.simulator.record import Call, Name
 from tests.simulator.scheduler import Scheduler, Step
 from tests.simulator.speed import quiet, remembering
@@ -90,7 +91,9 @@ class World:
                 self.scheduler.spawn(actor.name, actor.process.life, actor.run)
             self.scheduler.run()
             self._look(actors)
-        return check(self.calls, self.names)
+        objects = self.bucket.objects
+        stored = check_stored(self.calls, events_in(objects), shared_in(objects))
+        return [*check(self.calls, self.names), *stored]
 
     def _look(self, actors: list[Actor]) -> None:
         """Let someone read everything, which mends what writers left undone, and then everyone."""
