@@ -9,6 +9,7 @@ BY_SCENARIO = {
     "confirmation after a stall": "S1",
     "confirmation of marker 0": "S5",
     "old markers are confirmed before": "an old marker",
+    "stalls are seen": "S1",
     "unknown is not acknowledged": "dropped",
     "commit and entries are one step": "S10 slow",
     "the session advances last": "S10",

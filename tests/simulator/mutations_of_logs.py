@@ -18,8 +18,9 @@ from lakestore.history.sessions import Landed, Sessions
 from lakestore.history.view import SessionView
 from lakestore.log import commits
 from lakestore.log.commits import LogFiles, Marker
-from lakestore.log.keys import commit_key
+from lakestore.log.keys import commit_key, rollup_key
 from tests.simulator.mutating import OddLimits, Within, ageless, ageless_generator, set_, without
+from tests.simulator.processes import VirtualClock
 
 
 @without("token in the marker", "a commit is known by its version and its token")
@@ -70,6 +71,12 @@ def _marker_0(stack: ExitStack) -> None:
 @without("old markers are confirmed before", "nothing is decided on an old marker")
 def _before(stack: ExitStack) -> None:
     set_(stack, Sessions, "_catch_up", lambda _self, _key, marker: (marker, None))
+
+
+@without("stalls are seen", "elapsed time counts in which the process stood still")
+def _stalls(stack: ExitStack) -> None:
+    original = VirtualClock.elapsed
+    set_(stack, VirtualClock, "elapsed", lambda self: original(self) - self.life.frozen_for)
 
 
 @without("unknown is not acknowledged", "what may have landed is not acknowledged")
@@ -133,11 +140,13 @@ def _keeps(stack: ExitStack) -> None:
     original = upkeep._sweep
 
     def sweep(environment: Environment, log: str, ours: str) -> None:
-        before = commits.list_log(environment.store, log)
+        modified = {it.key: it.modified for it in environment.store.list(log)}
+        oldest = modified.get(ours, 0.0) - environment.limits.grace
+        rollups = commits.list_log(environment.store, log).rollups
+        old = [v for v in rollups if modified.get(rollup_key(log, v), oldest + 1) <= oldest]
         original(environment, log, ours)
-        after = commits.list_log(environment.store, log)
-        if len(after.commits) < len(before.commits):
-            environment.store.delete(commit_key(log, min(after.commits)))
+        if old:
+            environment.store.delete(commit_key(log, max(old)))
 
     set_(stack, upkeep, "_sweep", sweep)
 

@@ -33,8 +33,9 @@ LIMITS = Limits(VIEW_AGE, GRACE)
 class VirtualClock:
     """A machine's clocks: its wall clock is off by `skew`, its elapsed time is its own."""
 
-    def __init__(self, scheduler: Scheduler, skew: float) -> None:
+    def __init__(self, scheduler: Scheduler, life: Life, skew: float) -> None:
         self._scheduler = scheduler
+        self.life = life
         self._skew = skew
         self._start = scheduler.now - 100.0
 
@@ -164,7 +165,7 @@ class Process:
                 RemoteStore(world.bucket, self),
                 read_only=read_only,
                 limits=LIMITS,
-                clock=VirtualClock(world.scheduler, skew),
+                clock=VirtualClock(world.scheduler, self.life, skew),
                 new_token=world.token,
                 cache_bytes=2**20,
                 pools=lambda workers, _name: FiberPool(self, workers),

@@ -27,6 +27,13 @@ class Life:
     def __init__(self) -> None:
         self.alive = True
         self.frozen_until = 0.0
+        self.frozen_for = 0.0
+        """Seconds in which it stood still, all of it."""
+
+    def freeze(self, now: float, seconds: float) -> None:
+        """Let all of it stand still."""
+        self.frozen_until = now + seconds
+        self.frozen_for += seconds
 
 
 @dataclass(eq=False)

@@ -248,7 +248,7 @@ class _Request:
             long = STALLS[rest.strip()]
             self._note(f"{what} {when} it for {long:.0f} s")
             if what == "stalls":
-                self.process.life.frozen_until = self.scheduler.now + long
+                self.process.life.freeze(self.scheduler.now, long)
             seconds = long
         elif fault == f"crashes {when}":
             self._die(when)
