@@ -20,6 +20,7 @@ from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
+from lakestore.log.keys import SessionKey
 from lakestore.log.marker import Limits, open_lake
 from lakestore.storage import (
     ClientName,
@@ -60,8 +61,9 @@ class Lake:
         max_concurrency: int = 32,
         clock: Clock | None = None,
         new_token: NewToken = new_token,
+        pools: Callable[[int, str], Pool] = Pool,
     ) -> None:
-        """Take a store; `Lake.open` takes a URL."""
+        """Take a store; `Lake.open` takes a URL. `pools` makes a pool of so many threads."""
         check_flag("read_only", read_only)
         check_flag("rollups", rollups)
         check_number("cache_bytes", cache_bytes)
@@ -72,6 +74,7 @@ class Lake:
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_token = new_token
+        self._pools = pools
         self._inner = store
         self._count()
         self._limits = open_lake(self._store, limits, self._clock, new_token, read_only=read_only)
@@ -144,9 +147,9 @@ class Lake:
 
     def _build(self) -> None:
         """Put together what holds threads, locks and connections: none of it survives a fork."""
-        self._calls = Pool(self._max_concurrency, "call")
-        self._requests = Pool(self._max_concurrency, "io")
-        self._upkeep = Pool(1, "upkeep")
+        self._calls = self._pools(self._max_concurrency, "call")
+        self._requests = self._pools(self._max_concurrency, "io")
+        self._upkeep = self._pools(1, "upkeep")
         self._catalog: Catalog | None = None
         self._connected: Connections | None = None
         self._sessions = Sessions(
@@ -324,7 +327,11 @@ class Lake:
             self.metrics,
             self._limits,
             guarded=guarded,
+            note_stamp=self._note_stamp,
         )
+
+    def _note_stamp(self, app_name: str, user_id: str, stamp: str) -> None:
+        self._sessions.shared.note_read(SessionKey(app_name, user_id, ""), [stamp])
 
     def _check_open(self) -> None:
         if self._closed:

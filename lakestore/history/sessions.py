@@ -127,7 +127,10 @@ class Sessions:
             StorageError: the store failed.
         """
         prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
-        return (view for view in self._loader.load_all(prefix) if view.alive)
+        for view in self._loader.load_all(prefix):
+            self.shared.note_read(view.key, view.stamps())
+            if view.alive:
+                yield view
 
     def find(self, session_id: str, app_name: str | None = None) -> list[SessionKey]:
         """Return the living sessions of that id, of all users and of one app or all.
