@@ -123,7 +123,7 @@ class Actor:
             answer = ask()
             call.outcome = "ok"
         except Exception as error:  # noqa: BLE001 - whatever it is, the checker judges it
-            call.outcome = _outcome(error)
+            call.outcome = outcome_of(error)
         call.faults, call.stalls = process.faults - before[0], process.stalls - before[1]
         call.ended = scheduler.tick()
         scheduler.note(f"{kind} {_words(call)}-> {call.outcome}")
@@ -210,7 +210,8 @@ class Actor:
         return f"{where}-{self._named[where]}"
 
 
-def _outcome(error: Exception) -> str:
+def outcome_of(error: Exception) -> str:
+    """Return what the checker calls that error."""
     for kind, name in _OUTCOMES.items():
         if type(error) is kind:
             return name
