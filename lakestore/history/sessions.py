@@ -28,7 +28,7 @@ from lakestore.history.loading import Loader, decode_commit
 from lakestore.history.shared import Listing, ScopeFold, SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
-from lakestore.log.commits import Confirmations, Marker, probe, put_commit
+from lakestore.log.commits import Confirmations, Marker, probe, put_commit, unknown
 from lakestore.log.keys import EVENT_LOGS, Scope, SessionKey, app_logs, commit_key, user_logs
 from lakestore.log.stamps import Stamper
 from lakestore.tables import events
@@ -352,7 +352,12 @@ class Sessions:
             return decode_commit(key.log, first.version, taken)
         if not self._env.is_young(started if marker.seen is None else min(started, marker.seen)):
             self._confirm(key, first)
-        self.shared.write(rows)
+        try:
+            self.shared.write(rows)
+        except UnknownOutcomeError:
+            raise
+        except StorageError as error:  # the commit stands, and is more than nothing
+            raise unknown(commit_key(key.log, first.version)) from error
         return None
 
     def _confirm(self, key: SessionKey, commit: EventRow) -> None:

@@ -130,6 +130,18 @@ class SharedState:
         """Begin to list the entries of `scopes`, always whole: late ones may sort anywhere."""
         return self._list(scopes, [scope.entries for scope in scopes])
 
+    def _put_entry(self, scope: Scope, stamp: str, body: bytes, *, fold: bool) -> str:
+        env = self._env
+        return put_entry(
+            env.store,
+            scope.entries,
+            stamp,
+            body,
+            fold=fold,
+            clock=env.clock,
+            metrics=env.metrics,
+        )
+
     def _list(self, scopes: Sequence[Scope], prefixes: Sequence[str]) -> Listing:
         started = self._env.clock.elapsed()
         near = self._env.store.near
@@ -182,8 +194,8 @@ class SharedState:
         return self.overlay(rows, folds)
 
     def _put(self, scope: Scope, rows: list[StateRow]) -> None:
-        store, stamp = self._env.store, rows[0].stamp
-        key = put_entry(store, scope.entries, stamp, state.encode(rows), fold=False)
+        stamp = rows[0].stamp
+        key = self._put_entry(scope, stamp, state.encode(rows), fold=False)
         self._stamper.see(scope, stamp)
         known = self._cache.get(scope)
         if known is not None:
@@ -272,7 +284,7 @@ class SharedState:
             if fold.rows:
                 stamp = self._stamper.stamp([scope])
                 body = state.encode(list(fold.rows.values()))
-                ours = put_entry(self._env.store, scope.entries, stamp, body, fold=True)
+                ours = self._put_entry(scope, stamp, body, fold=True)
                 self._sweep(scope, ours)
         except LakeError:
             logger.warning(

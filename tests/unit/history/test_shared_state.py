@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestore.errors import NotFoundError, StorageError
-from lakestore.log.entries import put_entry
 from lakestore.log.keys import Scope, SessionKey, entry_key
 from lakestore.log.stamps import stamp_text
 from lakestore.tables import state
@@ -156,7 +155,7 @@ def test_order_repetition_and_delay_change_nothing(
         warm, folder = world.host(), world.host()
         for number, (micros, values) in enumerate(arrivals):
             stamp, body = entry(micros, values)
-            put_entry(world.store, ANA.entries, stamp, body, fold=False)
+            world.put_entry(ANA.entries, stamp, body, fold=False)
             if number in reads:
                 warm.state()
             if number == fold_at:
