@@ -25,6 +25,7 @@ from lakestore.adk.convert import to_draft, to_event
 from lakestore.adk.delivered import Delivered
 from lakestore.adk.showing import Showing
 from lakestore.adk.turns import Turns, ends_turn
+from lakestore.adk.weight import is_heavy
 from lakestore.history.drafts import Draft
 from lakestore.history.sessions import Landed
 from lakestore.lake import Lake
@@ -105,8 +106,8 @@ class Appender:
         return not held and key not in self._unshown and key not in self._failures
 
     def can_hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
-        """Tell whether `commit` would only hold `events`, asking no store for anything."""
-        if self._turns is None or any(ends_turn(event) for event in events):
+        """Tell whether `commit` would only hold `events`, in no time and asking no store."""
+        if self._turns is None or is_heavy(events) or any(ends_turn(event) for event in events):
             return False
         turn = self._turns.of(key)
         return turn is None or turn.session is session
@@ -219,7 +220,7 @@ class Appender:
         turn = self._turns.of(key)
         try:
             landed = self._append(key, session, drafts)
-        except (errors.ConflictError, errors.NotFoundError) as error:
+        except (errors.ConflictError, errors.NotFoundError, errors.AlreadyExistsError) as error:
             self._release(key)
             if turn is None:
                 raise

@@ -7,7 +7,6 @@ from the lake is `lakestore.catalog.reading`'s, what SQL sees `lakestore.catalog
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import shutil
 import tempfile
@@ -27,7 +26,7 @@ from lakestore.errors import InputError
 from lakestore.storage import ObjectStore
 from lakestore.storage.files import StoreFiles
 from lakestore.tables.events import SCHEMA
-from lakestore.tables.state import split_scopes, to_json
+from lakestore.tables.state import from_json, split_scopes, to_json
 
 QueryError = duckdb.Error
 """What a query raises that DuckDB does not understand or cannot run."""
@@ -206,7 +205,7 @@ def _changes(rows: pa.Table) -> pa.Table:
 
 def _own_state(text: str) -> dict[str, Any]:
     try:
-        delta = json.loads(text)
+        delta = from_json(text)
     except (ValueError, RecursionError):  # a damaged row must not fail everybody's refresh
         return {}
     own = split_scopes(delta)[0] if isinstance(delta, dict) else {}

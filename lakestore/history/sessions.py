@@ -22,7 +22,7 @@ from lakestore.errors import (
     UnknownOutcomeError,
 )
 from lakestore.history.cache import ByteCache
-from lakestore.history.drafts import Draft, RowMaker, event_id
+from lakestore.history.drafts import Draft, RowMaker, event_id, not_in
 from lakestore.history.environment import Environment
 from lakestore.history.loading import Loader, decode_commit
 from lakestore.history.shared import Listing, ScopeFold, SharedState
@@ -157,7 +157,7 @@ class Sessions:
         view = SessionView(key, self._env.clock.elapsed()) if generated else self.load(key)
         for _ in range(_ATTEMPTS):
             if view.alive:
-                raise AlreadyExistsError(f"the session exists already. id={key.session_id!r}")
+                raise AlreadyExistsError(f"the session exists already. log={key.log!r}")
             rows = self._make.create(key, view.marker, delta)
             if self._commit(key, view.marker, rows) is None:
                 return self._keep(view.follow(rows))
@@ -202,10 +202,12 @@ class Sessions:
 
         If one of them stands in the very next commit already, under the same id with the same
         content, that commit is this caller's, sent before: all its events count as appended, and
-        only drafts that are not in it are appended after it. When this returns, events and shared
-        state are durable: 1 PUT, and 1 more for each shared scope they touch.
+        only drafts that are not in it are appended after it. So does a draft that stands in the
+        commit at `marker`, if that is cached: it is not read for this. When this returns, events
+        and shared state are durable: 1 PUT, and 1 more for each shared scope they touch.
 
         Raises:
+            AlreadyExistsError: that commit has another event with the id of a draft.
             ConflictError: another writer's commit follows `marker`.
             NotFoundError: the session was deleted.
             StorageError: nothing was appended, or (`UnknownOutcomeError`) it may have been.
@@ -215,11 +217,15 @@ class Sessions:
         there: list[EventRow] | None = None
         if not self._env.is_young(marker.seen):
             marker, there = self._catch_up(key, marker)
+        if there is None:
+            found += self._delivered_last(key, marker, drafts)
+            stored = {row.event_json for row in found}
+            pending = [draft for draft in drafts if draft.event_json not in stored]
         while True:
             if there is not None:
                 marker = self._absorb(key, marker, there, pending)
                 found += there
-                pending = [draft for draft in pending if not draft.stands_in_any(there)]
+                pending = not_in(there, pending)
             if not pending:
                 return Landed(marker, tuple(found))
             rows = self._make.events(key, marker, pending)
@@ -279,6 +285,19 @@ class Sessions:
         # Nothing more being there proves something only while the view is young: later it may be
         # swept.
         return (view.confirmed(started), followed) if self._env.is_young(view.seen) else None
+
+    def _delivered_last(
+        self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]
+    ) -> list[EventRow]:
+        """Return the rows of `drafts` in the commit at `marker`, as far as the cache knows it.
+
+        A `Session` may show none of its events, and be sent the last one again.
+        """
+        view = self._cache.get(key.log)
+        if view is None or (view.version, view.token) != (marker.version, marker.token):
+            return []
+        sent = {draft.event_json for draft in drafts}
+        return [row for row in view.newest or view.events(1) if row.event_json in sent]
 
     def _catch_up(self, key: SessionKey, marker: Marker) -> tuple[Marker, list[EventRow] | None]:
         """Confirm an old marker by loading; return the commit right after it, if there is one."""
@@ -342,7 +361,7 @@ class Sessions:
         if view.version < commit.version or not view.holds(commit.version, commit.token):
             raise UnknownOutcomeError(
                 "the commit took longer than the view age limit and cannot be found any more:"
-                f" reload the session. id={key.session_id!r} version={commit.version}"
+                f" reload the session. key={commit_key(key.log, commit.version)!r}"
             )
 
     def _keep(self, view: SessionView) -> SessionView:
@@ -386,15 +405,15 @@ class Sessions:
 
 
 def _missing(key: SessionKey) -> NotFoundError:
-    return NotFoundError(f"there is no such session. id={key.session_id!r}")
+    return NotFoundError(f"there is no such session. log={key.log!r}")
 
 
 def _stale(key: SessionKey) -> ConflictError:
     return ConflictError(
         "another writer has appended to this session since it was loaded: reload it, then"
-        f" append. id={key.session_id!r}"
+        f" append. log={key.log!r}"
     )
 
 
 def _contended(key: SessionKey) -> StorageError:
-    return StorageError(f"others keep writing this session. id={key.session_id!r}")
+    return StorageError(f"others keep writing this session. log={key.log!r}")

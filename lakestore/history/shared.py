@@ -6,7 +6,6 @@ entries, per key the latest stamp, so order of arrival, repetition and delay cha
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,7 +23,7 @@ from lakestore.log.stamps import Stamper
 from lakestore.storage import UnreadableError
 from lakestore.tables import state
 from lakestore.tables.events import EventRow, delta_of
-from lakestore.tables.state import StateRow, latest, split_scopes
+from lakestore.tables.state import StateRow, from_json, latest, split_scopes, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class ScopeFold:
 
     def values(self) -> dict[str, Any]:
         """Return the state, keys without prefix; fresh objects at each call."""
-        return {key: json.loads(row.value) for key, row in self.rows.items()}
+        return {key: from_json(row.value) for key, row in self.rows.items()}
 
     def with_entry(self, key: str, rows: Sequence[StateRow]) -> ScopeFold:
         """Return the fold that has read one more entry."""
@@ -334,7 +333,7 @@ def _state_row(scope: Scope, key: str, value: object, source: EventRow) -> State
         app_name=scope.app_name,
         user_id=scope.user_id,
         key=key,
-        value=json.dumps(value, ensure_ascii=False, separators=(",", ":")),
+        value=to_json(value),
         stamp=source.stamp,
         session_id=source.session_id,
         source_user_id=source.user_id,
@@ -362,6 +361,6 @@ def _check(key: str, row: StateRow) -> None:
     if not is_stamp(row.stamp):
         raise FormatError("a stamp is damaged")
     try:
-        json.loads(row.value)
+        from_json(row.value)
     except (ValueError, RecursionError) as error:
         raise FormatError("a state value is no JSON") from error

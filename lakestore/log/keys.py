@@ -47,7 +47,7 @@ def check_id(what: str, value: object) -> str:
     if not value:
         raise InputError(f"{what} must not be empty")
     if "\x00" in value:
-        raise InputError(f"{what} must not contain NUL. {value!r}")
+        raise InputError(f"{what} must not contain NUL")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -98,6 +98,9 @@ class SessionKey:
         """The prefix of the session's log."""
         return f"{user_logs(self.app_name, self.user_id)}session={encode_id(self.session_id)}/"
 
+    def __repr__(self) -> str:
+        return f"SessionKey({self.log!r})"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Scope:
@@ -111,6 +114,9 @@ class Scope:
         """The prefix of the scope's state entries."""
         user = NONE if self.user_id is None else encode_id(self.user_id)
         return f"{app_entries(self.app_name)}user={user}/"
+
+    def __repr__(self) -> str:
+        return f"Scope({self.entries!r})"
 
 
 def proof_key(token: str) -> str:
