@@ -102,7 +102,7 @@ _WEATHERS = (
 )
 
 
-_SQL_EVERY = 16
+_SQL_EVERY = 32
 """In one of so many histories actors ask SQL too, which takes longer than all else."""
 
 
