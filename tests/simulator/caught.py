@@ -45,7 +45,26 @@ BY_SCENARIO = {
 }
 """The scenario that breaks without the rule."""
 
-BY_CHANCE: dict[str, int] = {}
+BY_CHANCE = {
+    "a refusal is one": 0,
+    "one append at a time": 0,
+    "same stamp on completion": 1,
+    "time limit of refreshes": 9,
+    "completion on read": 11,
+    "token in the marker": 13,
+    "confirmation after a stall": 13,
+    "stalls are seen": 13,
+    "the session advances last": 13,
+    "grace of sweeps": 17,
+    "stamps later than what was read": 25,
+    "entries are listed whole": 27,
+    "old markers are confirmed before": 27,
+    "log before entries": 30,
+    "sweeps of entries compare": 37,
+    "completion by a re-delivery": 73,
+    "commit and entries are one step": 134,
+    "density": 295,
+}
 """The first seed from 0 whose history breaks without the rule."""
 
 NOT_YET = {

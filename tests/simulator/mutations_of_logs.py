@@ -254,6 +254,8 @@ def _whole_commit(stack: ExitStack) -> None:
             tuple(row for row in landed.found if any(d.stands_in(row) for d in drafts)),
         )
 
+    # Known by the cached view too, when it stands in the last commit.
+    set_(stack, Sessions, "_delivered_last", lambda *_args: [])
     set_(stack, Sessions, "append", append)
 
 
