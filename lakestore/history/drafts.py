@@ -61,6 +61,16 @@ def event_id(row: EventRow) -> str | None:
     return found if isinstance(found, str) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What an append came to."""
+
+    marker: Marker
+    """The last commit with something of it."""
+    found: tuple[EventRow, ...]
+    """Rows of commits that were there already, in commit order; they come before what was new."""
+
+
 class RowMaker:
     """Makes the rows of commits, each with a token and, if it needs one, a stamp of its own."""
 

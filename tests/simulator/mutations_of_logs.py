@@ -12,9 +12,10 @@ from lakestore.catalog import plan as catalog_plan
 from lakestore.catalog import reading as catalog_reading
 from lakestore.errors import ConflictError, StorageError, UnknownOutcomeError
 from lakestore.history import loading, sessions, upkeep
+from lakestore.history.drafts import Landed
 from lakestore.history.environment import Environment
 from lakestore.history.loading import Loader
-from lakestore.history.sessions import Landed, Sessions
+from lakestore.history.sessions import Sessions
 from lakestore.history.view import SessionView
 from lakestore.log import commits
 from lakestore.log.commits import LogFiles, Marker
