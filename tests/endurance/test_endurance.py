@@ -18,7 +18,7 @@ import pytest
 from typing_extensions import override
 
 from lakestore import Lake, Limits
-from tests.endurance.journal import read_journals
+from tests.endurance.journal import now, read_journals
 from tests.endurance.worker import NAMES
 from tests.simulator.checker import check
 from tests.support.fault_proxy import Fault, FaultProxy, Sent, fault_proxy
@@ -55,24 +55,26 @@ class Weather(FaultProxy):
 class Crowd:
     """Workers that come and go."""
 
-    def __init__(self, bucket: Bucket, url: str, journals: Path, seed: int) -> None:
+    def __init__(self, bucket: Bucket, url: str, journals: Path, seconds: float = 0.0) -> None:
+        self.until = now() + int(seconds * 1e9)
+        """When they are to end."""
         self._bucket = bucket
         self._url = url
         self._journals = journals
-        self._draw = Random(seed)
+        self._draw = Random(7)
         self._started = 0
         self._running: list[subprocess.Popen[bytes]] = []
         self.killed = 0
 
-    def start(self, seconds: float, *, final: bool = False) -> subprocess.Popen[bytes]:
-        """Start a worker."""
+    def start(self, *, final: bool = False) -> None:
+        """Start a worker, or a reader of what is there in the end."""
         self._started += 1
         settings: dict[str, Any] = {
             "url": self._url,
             "storage_options": dict(self._bucket.storage_options),
             "journal": str(self._journals),
             "name": f"W{self._started}",
-            "seconds": seconds,
+            "until": self.until,
             "seed": self._draw.random(),
             "final": final,
         }
@@ -80,9 +82,8 @@ class Crowd:
         with (self._journals / "workers.log").open("ab") as log:
             worker = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         self._running.append(worker)
-        return worker
 
-    def disturb(self, left: float) -> None:
+    def disturb(self) -> None:
         """Kill a worker and start another one, or let one stand still for longer than the grace."""
         worker = self._draw.choice(self._running)
         if worker.poll() is not None:
@@ -92,7 +93,7 @@ class Crowd:
             worker.wait()
             self._running.remove(worker)
             self.killed += 1
-            self.start(left)
+            self.start()
         else:
             worker.send_signal(signal.SIGSTOP)
             time.sleep(LIMITS.grace * self._draw.choice((0.2, 1.1)))
@@ -116,24 +117,23 @@ def _endure(server: Restartable, weather: FaultProxy, journals: Path, seconds: f
     url = through.fresh()
     with Lake.open(url, storage_options=server.bucket.storage_options, limits=LIMITS):
         pass
-    crowd = Crowd(through, url, journals, seed=7)
+    crowd = Crowd(through, url, journals, seconds)
     try:
-        until = time.monotonic() + seconds
         for _ in range(PROCESSES):
-            crowd.start(seconds)
-        restart_at = time.monotonic() + seconds / 2
-        while (left := until - time.monotonic()) > 2:
-            time.sleep(min(1.5, left))
-            if time.monotonic() > restart_at:
+            crowd.start()
+        restart_at = crowd.until - int(seconds / 2 * 1e9)
+        while now() < crowd.until:
+            time.sleep(1.5)
+            if now() > restart_at:
                 server.stop()
                 time.sleep(2)
                 server.start()
-                restart_at = float("inf")
-            crowd.disturb(max(1.0, until - time.monotonic()))
+                restart_at = 2 * crowd.until
+            crowd.disturb()
         crowd.end()
-        readers = Crowd(server.bucket, url, journals / "final", seed=8)
-        for _ in range(3):  # the first completes what was left undone, then all see the same
-            readers.start(0, final=True)
+        readers = Crowd(server.bucket, url, journals / "final")
+        for _ in range(2):  # the first completes what was left undone, then all see the same
+            readers.start(final=True)
             readers.end()
     finally:
         crowd.kill()

@@ -1,14 +1,13 @@
 """A process that works on a lake until it is told to stop, or killed.
 
 `python -m tests.endurance.worker SETTINGS` takes JSON: `url`, `storage_options`, `journal`,
-`name`, `seconds`, `seed`, `final`.
+`name`, `until` (on the clock of `journal.now`), `seed`, `final`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
@@ -21,7 +20,7 @@ from google.adk.sessions.session import Session
 from lakestore import Lake, LakeSessionService
 from lakestore.adk.appending import session_key
 from lakestore.errors import StorageError
-from tests.endurance.journal import Journal
+from tests.endurance.journal import Journal, now
 from tests.simulator.actors import facts_of, outcome_of, shared_keys, shared_of
 from tests.simulator.record import Call, Name, Seen
 
@@ -62,10 +61,9 @@ class Worker:
         self.final = False
         """Whether it reads after all others have ended."""
 
-    def work(self, seconds: float) -> None:
-        """Work for so long."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
+    def work(self, until: int) -> None:
+        """Work until then."""
+        while now() < until:
             (does,) = self._draw.choices(list(_DOES), list(_DOES.values()))
             getattr(self, does)(self._draw.choice(NAMES))
 
@@ -237,7 +235,7 @@ def main() -> None:
     if worker.final:
         worker.read_all()
     else:
-        worker.work(settings["seconds"])
+        worker.work(settings["until"])
 
 
 if __name__ == "__main__":
