@@ -7,7 +7,12 @@ STAMP := $(VENV)/.installed
 LOWEST := .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test test-slow bench wheel lowest clean
+.PHONY: help install demo check test test-slow simulate bench wheel lowest clean
+
+# For `make simulate`; FIRST is drawn if it is not given.
+SECONDS := 3600
+JOBS := 2
+FIRST :=
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' \
@@ -38,6 +43,9 @@ test: $(STAMP) ## every test that needs a minute, not ten
 
 test-slow: $(STAMP) ## the slow tests: many processes, many examples, long histories
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -m slow
+
+simulate: $(STAMP) ## look for faults in histories for an hour; SECONDS=60 JOBS=2 FIRST=<seed>
+	$(BIN)/python -m tests.simulator --seconds $(SECONDS) --jobs $(JOBS) $(if $(FIRST),--first $(FIRST))
 
 bench: $(STAMP) ## measure: requests and seconds, ADK's own services in the same run
 	$(BIN)/pytest tests/benchmarks --bench-full --bench-json .benchmarks/figures.json \

@@ -26,7 +26,7 @@ from lakestore.shell.services import (
     write_services,
 )
 from lakestore.shell.tables import FORMATS, render
-from lakestore.shell.text import shown_url, terminal_width
+from lakestore.shell.text import shown_url, terminal_width, visible, visible_lines
 
 DEMO_URL = "demo-lake"
 
@@ -58,7 +58,8 @@ def _reports_errors(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except LakeError as error:
-            raise click.ClickException(_without_secrets(str(error), kwargs.get("url"))) from None
+            message = _without_secrets(str(error), kwargs.get("url"))
+            raise click.ClickException(visible_lines(message)) from None
 
     return reporting
 
@@ -115,8 +116,10 @@ def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
             columns, rows = answer.columns, answer.fetchall()
         except QueryError as error:
             raise InputError(str(error)) from None
+    # Programs get what is stored, byte by byte; a terminal would obey it.
+    shown = visible if sys.stdout.isatty() else str
     for line in render(columns, rows, form, terminal_width()):
-        click.echo(line)
+        click.echo(shown(line))
 
 
 @main.command()
@@ -157,12 +160,12 @@ def init(folder: Path, url: str | None) -> None:
         raise InputError("".join(_to_add(place) for place in incomplete).rstrip())
     for place in placements:
         if place.existing:
-            click.echo(f"kept   {place.target}  (has the entries)")
+            click.echo(visible(f"kept   {place.target}  (has the entries)"))
         else:
             write_services(place)
-            click.echo(f"wrote  {place.target}")
+            click.echo(visible(f"wrote  {place.target}"))
     for line in _next_steps(folder, uri):
-        click.echo(line)
+        click.echo(visible(line))
 
 
 def _to_add(place: Placement) -> str:

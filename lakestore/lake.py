@@ -15,10 +15,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lakestore.checks import check_flag, check_number, check_options
 from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
+from lakestore.log.keys import SessionKey
 from lakestore.log.marker import Limits, open_lake
 from lakestore.storage import (
     ClientName,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from lakestore.catalog import Catalog
+    from lakestore.catalog import Catalog, Connections
 
 R = TypeVar("R")
 
@@ -59,15 +61,25 @@ class Lake:
         max_concurrency: int = 32,
         clock: Clock | None = None,
         new_token: NewToken = new_token,
+        pools: Callable[[int, str], Pool] = Pool,
     ) -> None:
-        """Take a store; `Lake.open` takes a URL."""
+        """Take a store; `Lake.open` takes a URL. `pools` makes a pool of so many threads."""
+        check_flag("read_only", read_only)
+        check_flag("rollups", rollups)
+        check_number("cache_bytes", cache_bytes)
+        check_number("max_concurrency", max_concurrency, least=1)
+        if limits is not None and not isinstance(limits, Limits):
+            raise InputError(f"limits are lakestore.Limits(...). type={type(limits).__name__}")
         self.url = store.url
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_token = new_token
+        self._pools = pools
         self._inner = store
         self._count()
         self._limits = open_lake(self._store, limits, self._clock, new_token, read_only=read_only)
+        if not read_only:
+            store.clear_leftovers(self._limits.grace)
         self._rollups = rollups and not read_only
         self._cache_bytes = cache_bytes
         self._max_concurrency = max_concurrency
@@ -112,7 +124,12 @@ class Lake:
             StorageError: the store failed.
         """
         return cls(
-            open_store(url, storage_options, read_only=read_only, client=client),
+            open_store(
+                url,
+                check_options("storage_options", storage_options),
+                read_only=read_only,
+                client=client,
+            ),
             read_only=read_only,
             rollups=rollups,
             limits=limits,
@@ -130,11 +147,11 @@ class Lake:
 
     def _build(self) -> None:
         """Put together what holds threads, locks and connections: none of it survives a fork."""
-        self._calls = Pool(self._max_concurrency, "call")
-        self._requests = Pool(self._max_concurrency, "io")
-        self._upkeep = Pool(1, "upkeep")
+        self._calls = self._pools(self._max_concurrency, "call")
+        self._requests = self._pools(self._max_concurrency, "io")
+        self._upkeep = self._pools(1, "upkeep")
         self._catalog: Catalog | None = None
-        self._connected: list[Catalog] = []
+        self._connected: Connections | None = None
         self._sessions = Sessions(
             Environment(
                 store=self._store,
@@ -207,11 +224,11 @@ class Lake:
         Views: `events`, `sessions`. Values go into `params`, for `?` or `$name` in the query.
 
         Raises:
+            InputError: `query` is not one query, or `params` no list or mapping.
             StorageError: the store failed.
             duckdb.Error: the query is wrong.
         """
-        catalog = self._fresh_catalog()
-        return catalog.sql(query, params)
+        return self._fresh_catalog().sql(query, params)
 
     def scan(
         self,
@@ -237,24 +254,28 @@ class Lake:
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.
 
-        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone.
+        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. The
+        lake's own objects can be scanned where they lie, as in
+        `read_parquet('lakestore://events/log/app=…')`, and not be changed. The connection's
+        memory is freed when you drop it, or at the next `connect` after you closed it.
         """
+        from lakestore.catalog import Connections
+
         catalog = self._new_catalog(guarded=False)
         catalog.refresh()
-        self._connected.append(catalog)
-        return catalog.connection
+        self._connected = self._connected or Connections()
+        return self._connected.hand_out(catalog)
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now.
 
         Raises:
-            InputError: the connection is not from this lake's `connect`.
+            InputError: the connection is not from this lake's `connect`, or it is closed.
         """
-        for catalog in self._connected:
-            if catalog.connection is connection:
-                catalog.refresh()
-                return
-        raise InputError("only a connection that this lake's connect() returned can be refreshed")
+        from lakestore.catalog import Connections
+
+        self._check_open()
+        (self._connected or Connections()).catalog_of(connection).refresh()
 
     def user_events(
         self,
@@ -279,6 +300,7 @@ class Lake:
 
         Raises:
             InputError: an id or time makes no sense.
+            FormatError: an object of one of `session_ids` is damaged.
             StorageError: the store failed.
         """
         from lakestore.history.user_events import event_rows
@@ -305,7 +327,11 @@ class Lake:
             self.metrics,
             self._limits,
             guarded=guarded,
+            note_stamp=self._note_stamp,
         )
+
+    def _note_stamp(self, app_name: str, user_id: str, stamp: str) -> None:
+        self._sessions.shared.note_read(SessionKey(app_name, user_id, ""), [stamp])
 
     def _check_open(self) -> None:
         if self._closed:
@@ -331,9 +357,9 @@ class Lake:
     def _release(self) -> None:
         for pool in (self._upkeep, self._calls, self._requests):
             pool.close()
-        for catalog in (self._catalog, *self._connected):
-            if catalog is not None:
-                catalog.close()
+        for held in (self._catalog, self._connected):
+            if held is not None:
+                held.close()
         self._store.close()
 
     def __enter__(self) -> Lake:

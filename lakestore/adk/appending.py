@@ -25,8 +25,8 @@ from lakestore.adk.convert import to_draft, to_event
 from lakestore.adk.delivered import Delivered
 from lakestore.adk.showing import Showing
 from lakestore.adk.turns import Turns, ends_turn
-from lakestore.history.drafts import Draft
-from lakestore.history.sessions import Landed
+from lakestore.adk.weight import is_heavy
+from lakestore.history.drafts import Draft, Landed
 from lakestore.lake import Lake
 from lakestore.log.commits import Confirmations, Marker
 from lakestore.log.keys import SessionKey, check_id
@@ -68,11 +68,11 @@ class Appender:
         session: Session,
         events: Sequence[Event],
         loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        """Store `events`, or hold them until their turn ends.
+    ) -> Showing:
+        """Store `events`, or hold them until their turn ends; return how the session shows it.
 
-        The caller holds the lock of `key`. What the session shows then is changed by `loop`, if
-        one is given, and by the time that the session is appended to again.
+        The caller holds the lock of `key`. What is returned is to be called where the session
+        lives, by `loop` if one is given; otherwise the next append to the session sees to it.
 
         Raises:
             AlreadyExistsError: the session holds another event with the id of one of these.
@@ -81,7 +81,6 @@ class Appender:
             InputError: an event cannot be stored.
             StorageError: nothing is stored, or (`UnknownOutcomeError`) it may be.
         """
-        _check_events(events)
         self.show_last(key)
         self._tell_failure(key)
         new = self._not_delivered(session, events)
@@ -92,7 +91,7 @@ class Appender:
                 appended = self._store(key, session, new, drafts)
         showing = Showing(lambda: self._apply(key, session, appended), loop)
         self._unshown[key] = showing
-        showing.soon()
+        return showing
 
     def show_last(self, key: SessionKey) -> None:
         """See to it that the last append to a session shows. The caller holds its lock."""
@@ -106,8 +105,8 @@ class Appender:
         return not held and key not in self._unshown and key not in self._failures
 
     def can_hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
-        """Tell whether `commit` would only hold `events`, asking no store for anything."""
-        if self._turns is None or any(ends_turn(event) for event in events):
+        """Tell whether `commit` would only hold `events`, in no time and asking no store."""
+        if self._turns is None or is_heavy(events) or any(ends_turn(event) for event in events):
             return False
         turn = self._turns.of(key)
         return turn is None or turn.session is session
@@ -220,7 +219,7 @@ class Appender:
         turn = self._turns.of(key)
         try:
             landed = self._append(key, session, drafts)
-        except (errors.ConflictError, errors.NotFoundError) as error:
+        except (errors.ConflictError, errors.NotFoundError, errors.AlreadyExistsError) as error:
             self._release(key)
             if turn is None:
                 raise
@@ -271,12 +270,23 @@ def _shown(
     return Appended([event for event, _ in shown], [draft for _, draft in shown], landed.marker)
 
 
-def _check_events(events: object) -> None:
+def check_events(events: object) -> None:
+    """Refuse what is no list of events.
+
+    Raises:
+        InputError: it is not.
+    """
     if not isinstance(events, Sequence):
-        raise errors.InputError(f"events is a list of events. type={type(events).__name__}")
+        raise errors.InputError(
+            f"events is a list of events; append_event takes one. type={type(events).__name__}"
+        )
     for event in events:
         if not isinstance(event, Event):
             raise errors.InputError(f"only events can be appended. type={type(event).__name__}")
+        # Pydantic does not check what is assigned to a field.
+        given_id: object = event.id
+        if not isinstance(given_id, str) or not given_id:
+            raise errors.InputError(f"an event's id is a text. type={type(given_id).__name__}")
 
 
 def key_of(session: Session) -> SessionKey:
@@ -287,6 +297,13 @@ def key_of(session: Session) -> SessionKey:
     """
     if not isinstance(session, Session):
         raise errors.InputError(f"events are appended to a Session. type={type(session).__name__}")
+    events: object = session.events
+    state: object = session.state
+    if not isinstance(events, list) or not isinstance(state, dict):
+        raise errors.InputError(
+            "a Session has a list of events and a dict of state."
+            f" types={type(events).__name__}, {type(state).__name__}"
+        )
     return session_key(session.app_name, session.user_id, session.id)
 
 

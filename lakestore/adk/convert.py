@@ -14,8 +14,9 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from lakestore.errors import InputError
 from lakestore.history.drafts import Draft
+from lakestore.log.keys import SessionKey, commit_key
 from lakestore.tables.events import EventRow, event_of
-from lakestore.tables.state import TEMP_PREFIX, to_json
+from lakestore.tables.state import TEMP_PREFIX, finite, to_json
 from lakestore.tables.thin import field
 
 logger = logging.getLogger(__name__)
@@ -54,30 +55,16 @@ def _json_value(key: str, value: object) -> Any:
         except PydanticSerializationError:
             plain = to_jsonable_python(value, serialize_unknown=True)
             logger.warning(
-                "a state value has no JSON form and is stored as its repr. key=%r type=%s",
-                key,
-                type(value).__name__,
+                "a state value has no JSON form and is stored as its repr. type=%s",
+                type(value).__qualname__,
             )
-        plain = _finite(plain)
+        plain = finite(plain)
         to_json({key: plain}).encode()
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"a state value cannot be stored. {key=} type={type(value).__name__} reason={error}"
         ) from error
     return plain
-
-
-def _finite(value: Any) -> Any:
-    """Return `value` with floats that JSON lacks replaced, itself when there are none."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, dict):
-        changed = {key: _finite(item) for key, item in value.items()}
-        return changed if any(changed[key] is not value[key] for key in value) else value
-    if isinstance(value, list):
-        items = [_finite(item) for item in value]
-        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
-    return value
 
 
 def to_draft(event: Event) -> Draft:
@@ -107,11 +94,9 @@ def _checked_delta(event: Event) -> dict[str, Any]:
 
     Pydantic does not check what is assigned to a field.
     """
-    event_id: object = event.id
+    event_id = event.id
     timestamp: object = event.timestamp
     delta: object = getattr(event.actions, "state_delta", None)
-    if not isinstance(event_id, str) or not event_id:
-        raise InputError(f"an event's id is a text. type={type(event_id).__name__}")
     if not isinstance(timestamp, int | float) or not _is_finite(timestamp):
         raise InputError(f"an event needs a finite timestamp. {event_id=}")
     if not isinstance(delta, dict):
@@ -150,26 +135,30 @@ def to_event(row: EventRow) -> Event:
                 return Event.model_validate(data)
             except ValidationError as again:
                 error = again
-        return _without_unknown(data, error)
+        return _without_unknown(data, error, row)
 
 
-def _without_unknown(data: dict[str, Any], error: ValidationError) -> Event:
-    dropped: list[str] = []
+def _without_unknown(data: dict[str, Any], error: ValidationError, row: EventRow) -> Event:
+    key = commit_key(SessionKey(row.app_name, row.user_id, row.session_id).log, row.version)
+    dropped: set[str] = set()
     for _ in range(_REPAIRS):
         unknown = [e["loc"] for e in error.errors() if e["type"] == "extra_forbidden"]
         if not sum(_drop(data, loc) for loc in unknown):
             break
-        dropped += [".".join(map(str, loc)) for loc in unknown]
+        # Not where they are: the path may lead through what people named.
+        dropped |= {str(loc[-1]) for loc in unknown}
         try:
             event = Event.model_validate(data)
         except ValidationError as again:
             error = again
             continue
-        logger.warning("an event has fields that this ADK does not know. fields=%s", dropped)
+        logger.warning(
+            "an event has fields that this ADK does not know. fields=%r key=%r",
+            sorted(dropped),
+            key,
+        )
         return event
-    logger.warning(
-        "an event cannot be parsed by this ADK and is returned empty. event_id=%r", data.get("id")
-    )
+    logger.warning("an event cannot be parsed by this ADK and is returned empty. key=%r", key)
     kept = {name: field(data, name) for name in ("id", "author", "invocation_id", "branch")}
     when = data.get("timestamp")
     return Event.model_validate(

@@ -21,8 +21,9 @@ class KeyedLocks:
 
     def __init__(self) -> None:
         self._mutex = Lock()
-        # For each key its holder, then those who wait, in the order in which they came.
-        self._queues: dict[Hashable, deque[Future[None]]] = {}
+        # For each key its holder, then those who wait, in the order in which they came: what to
+        # call when their turn comes.
+        self._queues: dict[Hashable, deque[Callable[[], None]]] = {}
 
     def is_free(self, key: Hashable) -> bool:
         """Tell whether nobody holds the lock of `key` at this moment."""
@@ -31,7 +32,10 @@ class KeyedLocks:
     @contextmanager
     def held(self, key: Hashable) -> Iterator[None]:
         """Hold the lock of `key`, blocking this thread until it is free."""
-        self._enter(key).result()
+        turn = Lock()
+        turn.acquire()
+        self._enter(key, turn.release)
+        turn.acquire()
         try:
             yield
         finally:
@@ -43,7 +47,7 @@ class KeyedLocks:
         with self._mutex:
             free = key not in self._queues
             if free:
-                self._queues[key] = deque([Future()])
+                self._queues[key] = deque([_nothing])
         try:
             yield free
         finally:
@@ -79,24 +83,23 @@ class KeyedLocks:
                 self._leave(key)
                 outcome.set_result(result)
 
-        def start(_turn: Future[None]) -> None:
+        def start() -> None:
             try:
                 submit(perform)
             except Exception as error:  # noqa: BLE001 - the lake was closed meanwhile
                 fail(error)
 
-        self._enter(key).add_done_callback(start)
+        self._enter(key, start)
         return outcome
 
-    def _enter(self, key: Hashable) -> Future[None]:
-        turn: Future[None] = Future()
+    def _enter(self, key: Hashable, begin: Callable[[], None]) -> None:
+        """Call `begin` when the turn of whoever comes now has come, perhaps at once."""
         with self._mutex:
             queue = self._queues.setdefault(key, deque())
-            queue.append(turn)
-            first = queue[0] is turn
+            queue.append(begin)
+            first = len(queue) == 1
         if first:
-            turn.set_result(None)
-        return turn
+            begin()
 
     def _leave(self, key: Hashable) -> None:
         with self._mutex:
@@ -106,4 +109,8 @@ class KeyedLocks:
             if following is None:
                 del self._queues[key]
         if following is not None:
-            following.set_result(None)
+            following()
+
+
+def _nothing() -> None:
+    pass

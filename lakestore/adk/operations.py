@@ -6,8 +6,8 @@ faces, `lakestore.adk.sync` and `lakestore.adk.sessions`, settle what is under w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from google.adk.events.event import Event
@@ -15,10 +15,11 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.session import Session
 
-from lakestore import errors
 from lakestore.adk.appending import adk_errors, session_key
 from lakestore.adk.build import Listed, chosen_events, last, session_of
 from lakestore.adk.convert import json_state, to_event
+from lakestore.checks import check_choice, check_count, check_flag, check_seconds, check_time
+from lakestore.errors import InputError
 from lakestore.history.user_events import event_rows, event_time
 from lakestore.lake import Lake
 from lakestore.log.keys import Scope, SessionKey, check_id
@@ -30,6 +31,60 @@ _ORDERS: dict[str, Callable[[Listed], tuple[object, ...]]] = {
     "last_update_time": lambda it: (it.time, it.key.user_id, it.key.session_id),
     "session_id": lambda it: (it.key.session_id, it.key.user_id),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which of the sessions a list shows, and in what order."""
+
+    order: Callable[[Listed], tuple[object, ...]]
+    """The key to sort by."""
+    descending: bool
+    first: int
+    """How many to leave out."""
+    limit: int | None
+    """At most so many."""
+
+    @classmethod
+    def asked(cls, order_by: object, descending: object, limit: object, offset: object) -> Page:
+        """Return the page that a caller asks for.
+
+        Raises:
+            InputError: an argument makes no sense.
+        """
+        order = "last_update_time" if order_by is None else order_by
+        return cls(
+            _ORDERS[check_choice("order_by", order, _ORDERS)],
+            check_flag("descending", descending),
+            check_count("offset", offset) or 0,
+            check_count("limit", limit),
+        )
+
+    def of(self, listed: Iterable[Listed]) -> list[Listed]:
+        """Return those of `listed` that are on it."""
+        ordered = sorted(listed, key=self.order, reverse=self.descending)[self.first :]
+        return ordered if self.limit is None else ordered[: self.limit]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which of a user's events are asked for."""
+
+    since: float | None
+    until: float | None
+    limit: int | None
+    """At most so many, the most recent."""
+
+    @classmethod
+    def asked(cls, since: object, until: object, limit: object) -> Span:
+        """Return the span that a caller asks for.
+
+        Raises:
+            InputError: an argument makes no sense.
+        """
+        return cls(
+            check_time("since", since), check_time("until", until), check_count("limit", limit)
+        )
 
 
 class SessionOperations:
@@ -44,12 +99,12 @@ class SessionOperations:
         """Create a session; without an id, or with a blank one, its id is generated."""
         generated = is_blank(session_id)
         key = session_key(app_name, user_id, platform_uuid.new_uuid() if generated else session_id)
-        delta = json_state(state or {})
+        delta = json_state({} if state is None else state)
         with adk_errors():
             view = self._lake.sessions.create(key, delta, generated=generated)
         shared = self._lake.sessions.shared
         scopes = (Scope(app_name, user_id), Scope(app_name, None))
-        folds = {scope: shared.recent(scope, _RECENT_SECONDS) for scope in scopes}
+        folds = shared.recent(scopes, _RECENT_SECONDS)
         return session_of(view, folds, [], self._lake.sessions.confirmations)
 
     def get(self, key: SessionKey, config: GetSessionConfig | None) -> Session | None:
@@ -61,27 +116,10 @@ class SessionOperations:
         events = chosen_events(view, config)
         return session_of(view, folds, events, self._lake.sessions.confirmations)
 
-    def list_page(
-        self,
-        app_name: str,
-        user_id: str | None,
-        order_by: OrderBy | None,
-        descending: bool,
-        limit: int | None,
-        offset: int | None,
-    ) -> ListSessionsResponse:
+    def list_page(self, app_name: str, user_id: str | None, page: Page) -> ListSessionsResponse:
         """Return a page of sessions without events."""
-        check_id("app_name", app_name)
-        if user_id is not None:
-            check_id("user_id", user_id)
-        if order_by is not None and order_by not in _ORDERS:
-            raise errors.InputError(f"order_by is one of {sorted(_ORDERS)}. {order_by=}")
-        _check_count("limit", limit)
-        _check_count("offset", offset)
-        listed = [Listed.of(view) for view in self._lake.sessions.read_all(app_name, user_id)]
-        listed.sort(key=_ORDERS[order_by or "last_update_time"], reverse=descending)
-        page = listed[offset or 0 :]
-        return self._response(app_name, user_id, page if limit is None else page[:limit])
+        views = self._lake.sessions.read_all(app_name, user_id)
+        return self._response(app_name, user_id, page.of(map(Listed.of, views)))
 
     def _response(
         self, app_name: str, user_id: str | None, page: Sequence[Listed]
@@ -90,8 +128,7 @@ class SessionOperations:
         if user_id is None:
             folds = shared.read_app(app_name, {listed.key.user_id for listed in page})
         else:
-            scopes = (Scope(app_name, user_id), Scope(app_name, None))
-            folds = {scope: shared.read(scope) for scope in scopes}
+            folds = shared.read((Scope(app_name, user_id), Scope(app_name, None)))
         for listed in page:
             folds = shared.complete(listed.newest, folds)
         return ListSessionsResponse(sessions=[it.session(folds, confirmations) for it in page])
@@ -102,23 +139,15 @@ class SessionOperations:
 
     def user_state(self, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the state of a user, keys without prefix."""
-        scope = Scope(check_id("app_name", app_name), check_id("user_id", user_id))
-        return self._lake.sessions.shared.read(scope).values()
+        scope = Scope(app_name, user_id)
+        return self._lake.sessions.shared.read([scope])[scope].values()
 
-    def user_events(
-        self,
-        app_name: str,
-        user_id: str,
-        since: datetime | float | None,
-        until: datetime | float | None,
-        limit: int | None,
-    ) -> list[Event]:
+    def user_events(self, app_name: str, user_id: str, span: Span) -> list[Event]:
         """Return the events of all sessions of a user, in chronological order."""
-        _check_count("limit", limit)
-        rows = event_rows(self._lake.sessions, app_name, user_id, since, until)
+        rows = event_rows(self._lake.sessions, app_name, user_id, span.since, span.until)
         # Stable: what happened at one instant in one session stays in commit order.
         rows.sort(key=event_time)
-        return [to_event(row) for row in last(rows, limit)]
+        return [to_event(row) for row in last(rows, span.limit)]
 
 
 def is_blank(session_id: object) -> bool:
@@ -126,6 +155,28 @@ def is_blank(session_id: object) -> bool:
     return session_id is None or (isinstance(session_id, str) and not session_id.strip())
 
 
-def _check_count(name: str, value: int | None) -> None:
-    if value is not None and value < 0:
-        raise errors.InputError(f"{name} must be 0 or more. {name}={value}")
+def check_scope(app_name: object, user_id: object) -> None:
+    """Refuse what cannot name an app or one of its users; None stands for all of them.
+
+    Raises:
+        InputError: one of them cannot be an id.
+    """
+    check_id("app_name", app_name)
+    if user_id is not None:
+        check_id("user_id", user_id)
+
+
+def check_config(config: object) -> None:
+    """Refuse what does not say which events to read.
+
+    Raises:
+        InputError: it is no `GetSessionConfig`, or was given values that make no sense.
+    """
+    if config is None:
+        return
+    if not isinstance(config, GetSessionConfig):
+        raise InputError(f"config is a GetSessionConfig. type={type(config).__name__}")
+    # Pydantic does not check what is assigned to a field.
+    check_count("num_recent_events", config.num_recent_events)
+    if config.after_timestamp is not None:
+        check_seconds("after_timestamp", config.after_timestamp)

@@ -20,13 +20,14 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from lakestore.adk.appending import adk_errors, key_of, session_key
-from lakestore.adk.operations import OrderBy, is_blank
+from lakestore.adk.appending import adk_errors, check_events, key_of, session_key
+from lakestore.adk.operations import OrderBy, Page, Span, check_config, check_scope, is_blank
+from lakestore.adk.showing import Showing
 from lakestore.adk.sync import SyncSessionService
-from lakestore.adk.uris import Durability, ServiceUri, shared_lake
+from lakestore.adk.uris import Durability, ServiceUri, check_durability, shared_lake
 from lakestore.errors import InputError
 from lakestore.lake import Lake
-from lakestore.log.keys import SessionKey
+from lakestore.log.keys import SessionKey, check_id
 
 R = TypeVar("R")
 
@@ -67,6 +68,8 @@ class LakeSessionService(BaseSessionService):
         """
         if (lake is None) == (uri is None):
             raise InputError("give either a lake or a uri")
+        if durability is not None:
+            check_durability(durability)
         if lake is None:
             named = ServiceUri.parse(uri or "", options)
             lake, durability = shared_lake(named), durability or named.durability
@@ -115,13 +118,14 @@ class LakeSessionService(BaseSessionService):
         stands; `num_recent_events` then keeps the last ones, and 0 reads none.
 
         Raises:
-            InputError: an id makes no sense.
+            InputError: an id or `config` makes no sense.
             FormatError: an object of the session is damaged.
             StorageError: the store failed.
         """
         if is_blank(session_id):
             return None
         key = session_key(app_name, user_id, session_id)
+        check_config(config)
         await self._settle(key)
         await self._settle_others(app_name, user_id)
         return await self.lake.run(lambda: self.sync.operations.get(key, config))
@@ -152,12 +156,11 @@ class LakeSessionService(BaseSessionService):
             InputError: an argument makes no sense.
             StorageError: the store failed.
         """
+        check_scope(app_name, user_id)
+        page = Page.asked(order_by, descending, limit, offset)
         await self._settle_others(app_name, user_id)
-        return await self.lake.run(
-            lambda: self.sync.operations.list_page(
-                app_name, user_id, order_by, descending, limit, offset
-            )
-        )
+        operations = self.sync.operations
+        return await self.lake.run(lambda: operations.list_page(app_name, user_id, page))
 
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -184,6 +187,7 @@ class LakeSessionService(BaseSessionService):
             InputError: an id makes no sense.
             StorageError: the store failed.
         """
+        check_scope(app_name, check_id("user_id", user_id))
         await self._settle_others(app_name, user_id)
         return await self.lake.run(lambda: self.sync.operations.user_state(app_name, user_id))
 
@@ -209,10 +213,11 @@ class LakeSessionService(BaseSessionService):
             InputError: an argument makes no sense.
             StorageError: the store failed.
         """
+        check_scope(app_name, check_id("user_id", user_id))
+        span = Span.asked(since, until, limit)
         await self._settle_others(app_name, user_id)
-        return await self.lake.run(
-            lambda: self.sync.operations.user_events(app_name, user_id, since, until, limit)
-        )
+        operations = self.sync.operations
+        return await self.lake.run(lambda: operations.user_events(app_name, user_id, span))
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -235,14 +240,18 @@ class LakeSessionService(BaseSessionService):
     async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
         """Append many events as one commit, all or none; costs and errors as `append_event`."""
         key = key_of(session)
+        check_events(events)
         if not self._hold(key, session, events):
             loop, appender = asyncio.get_running_loop(), self.sync.appender
+            work = self._start(key, lambda: appender.commit(key, session, events, loop))
             try:
-                await self._alone(key, lambda: appender.commit(key, session, events, loop))
+                show = await asyncio.wrap_future(work)
             except asyncio.CancelledError:
+                work.add_done_callback(_show_soon)
                 if not appender.is_settled(key):
                     self._start(key, lambda: appender.write_unheard(key))
                 raise
+            show()
         return list(events)
 
     def _hold(self, key: SessionKey, session: Session, events: Sequence[Event]) -> bool:
@@ -252,7 +261,7 @@ class LakeSessionService(BaseSessionService):
             return False
         with self.sync.locks.held_if_free(key) as held:
             if held:
-                appender.commit(key, session, events)
+                appender.commit(key, session, events)()
         return held
 
     @override
@@ -319,3 +328,8 @@ class LakeSessionService(BaseSessionService):
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _show_soon(work: Future[Showing]) -> None:
+    if work.exception() is None:
+        work.result().soon()

@@ -12,12 +12,20 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 from google.adk.sessions.session import Session
 
 from lakestore import errors
-from lakestore.adk.appending import Appender, adk_errors, key_of, session_key
+from lakestore.adk.appending import Appender, adk_errors, check_events, key_of, session_key
 from lakestore.adk.locks import KeyedLocks
-from lakestore.adk.operations import OrderBy, SessionOperations, is_blank
-from lakestore.adk.uris import Durability
+from lakestore.adk.operations import (
+    OrderBy,
+    Page,
+    SessionOperations,
+    Span,
+    check_config,
+    check_scope,
+    is_blank,
+)
+from lakestore.adk.uris import Durability, check_durability
 from lakestore.lake import Lake
-from lakestore.log.keys import SessionKey
+from lakestore.log.keys import SessionKey, check_id
 
 
 class SyncSessionService:
@@ -32,10 +40,8 @@ class SyncSessionService:
                 "a service needs an open lake: LakeSessionService(Lake.open(...))."
                 f" type={type(lake).__name__}"
             )
-        if durability not in ("append", "turn"):
-            raise errors.InputError(f'durability is "append" or "turn". {durability=}')
         self.lake = lake
-        self._by_turn = durability == "turn"
+        self._by_turn = check_durability(durability) == "turn"
         self.operations = SessionOperations(lake)
         self._begin()
         lake.before_close(self.flush)
@@ -69,6 +75,7 @@ class SyncSessionService:
         if is_blank(session_id):
             return None
         key = session_key(app_name, user_id, session_id)
+        check_config(config)
         self._settle(key)
         self._settle_others(app_name, user_id)
         return self.operations.get(key, config)
@@ -84,8 +91,10 @@ class SyncSessionService:
         offset: int | None = None,
     ) -> ListSessionsResponse:
         """See `LakeSessionService.list_sessions`."""
+        check_scope(app_name, user_id)
+        page = Page.asked(order_by, descending, limit, offset)
         self._settle_others(app_name, user_id)
-        return self.operations.list_page(app_name, user_id, order_by, descending, limit, offset)
+        return self.operations.list_page(app_name, user_id, page)
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """See `LakeSessionService.delete_session`."""
@@ -98,6 +107,7 @@ class SyncSessionService:
 
     def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """See `LakeSessionService.get_user_state`."""
+        check_scope(app_name, check_id("user_id", user_id))
         self._settle_others(app_name, user_id)
         return self.operations.user_state(app_name, user_id)
 
@@ -111,8 +121,10 @@ class SyncSessionService:
         limit: int | None = None,
     ) -> list[Event]:
         """See `LakeSessionService.get_user_events`."""
+        check_scope(app_name, check_id("user_id", user_id))
+        span = Span.asked(since, until, limit)
         self._settle_others(app_name, user_id)
-        return self.operations.user_events(app_name, user_id, since, until, limit)
+        return self.operations.user_events(app_name, user_id, span)
 
     def append_event(self, session: Session, event: Event) -> Event:
         """See `LakeSessionService.append_event`."""
@@ -122,12 +134,16 @@ class SyncSessionService:
     def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
         """See `LakeSessionService.append_events`."""
         key = key_of(session)
+        check_events(events)
         with self.locks.held(key):
-            self.appender.commit(key, session, events)
+            self.appender.commit(key, session, events)()
         return list(events)
 
     def flush(self, *, app_name: str | None = None, user_id: str | None = None) -> None:
         """See `LakeSessionService.flush`; of everyone, or of an app or user."""
+        for name, given in (("app_name", app_name), ("user_id", user_id)):
+            if given is not None:
+                check_id(name, given)
         failures = []
         for key in self.appender.held(app_name, user_id):
             try:

@@ -9,9 +9,10 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from lakestore.checks import check_choice, check_text
 from lakestore.errors import InputError
 from lakestore.lake import Lake
 from lakestore.storage import OPTIONS, ClientName, known_options
@@ -44,7 +45,12 @@ class ServiceUri:
         Raises:
             InputError: the scheme or an option is not known, or the path is missing.
         """
-        parts = urlsplit(uri)
+        try:
+            parts = urlsplit(check_text("uri", uri))
+        except InputError:
+            raise
+        except ValueError:  # its text may quote what is secret
+            raise InputError("a service URI has brackets only around an IPv6 address") from None
         if parts.scheme not in SCHEMES:
             raise InputError(
                 f"a service URI begins with one of {', '.join(f'{s}://' for s in SCHEMES)}."
@@ -61,8 +67,6 @@ class ServiceUri:
             raise InputError(f"unknown options in a service URI. {unknown=} {known=}")
         client = given.pop("client", "fsspec")
         given = known_options(protocol, given)
-        if durability not in ("append", "turn"):
-            raise InputError(f'durability is "append" or "turn". {durability=}')
         place = unquote(parts.netloc + parts.path)
         if not place or parts.fragment:
             raise InputError("a service URI names a path, with # and ? in it percent-encoded")
@@ -71,7 +75,7 @@ class ServiceUri:
                 "a service URI of a folder has an absolute path: lakestore+file:///path/to/lake"
             )
         url = f"{protocol}://{place}"
-        return cls(url, cast(Durability, durability), cast(ClientName, client), given)
+        return cls(url, check_durability(durability), cast(ClientName, client), given)
 
 
 def shared_lake(named: ServiceUri) -> Lake:
@@ -89,3 +93,12 @@ def shared_lake(named: ServiceUri) -> Lake:
                 named.url, storage_options=named.storage_options, client=named.client
             )
         return lake
+
+
+def check_durability(value: object) -> Durability:
+    """Return `value` if it is a durability.
+
+    Raises:
+        InputError: it is none.
+    """
+    return cast(Durability, check_choice("durability", value, get_args(Durability)))

@@ -7,7 +7,8 @@ Owns when a refresh may be shared, and that a forked process begins anew. How lo
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -15,8 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from lakestore.catalog.database import Database
+from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.reading import Known, Reading, Source
 from lakestore.catalog.views import VIEWS, quoted
+from lakestore.checks import check_params, check_text, check_texts
 from lakestore.clock import Clock
 from lakestore.errors import InputError
 from lakestore.log.marker import Limits
@@ -25,11 +28,19 @@ from lakestore.storage import Metrics, ObjectStore, Pool
 _BATCH_ROWS = 8_192
 
 
+NoteStamp = Callable[[str, str, str], None]
+"""Is called with an app, a user and a stamp."""
+
+
+def _note_nothing(_app_name: str, _user_id: str, _stamp: str) -> None:
+    pass
+
+
 class _Followed:
     """What one process holds: the database, and how far it follows the logs."""
 
-    def __init__(self, *, guarded: bool) -> None:
-        self.database = Database(guarded=guarded)
+    def __init__(self, store: ObjectStore, *, guarded: bool) -> None:
+        self.database = Database(store, guarded=guarded)
         self.known = Known()
         self.lock = Lock()
         self.begun = 0
@@ -52,6 +63,7 @@ class Catalog:
         limits: Limits,
         *,
         guarded: bool = True,
+        note_stamp: NoteStamp = _note_nothing,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -61,9 +73,12 @@ class Catalog:
             clock: Tells how long reading took.
             metrics: Counts what had to be read again.
             limits: The lake's.
-            guarded: No query can reach files or change settings.
+            guarded: No query can reach files or change settings; see `Database`.
+            note_stamp: Is told the latest stamp of each user in what was read, before it shows.
         """
+        self._store = store
         self._guarded = guarded
+        self._note_stamp = note_stamp
         self._source = Source(store, pool, clock, metrics, limits)
         # By process: DuckDB does not survive a fork, and neither do locks that a thread held.
         self._followed: dict[int, _Followed] = {}
@@ -72,13 +87,16 @@ class Catalog:
     def _here(self) -> _Followed:
         pid = os.getpid()
         found = self._followed.get(pid)
-        return found or self._followed.setdefault(pid, _Followed(guarded=self._guarded))
+        if found is None:
+            begun = _Followed(self._store, guarded=self._guarded)
+            found = self._followed.setdefault(pid, begun)
+        return found
 
     def refresh(self) -> None:
         """Take in all that was committed before the call. Queries see it whole, or not at all.
 
-        A damaged object hides what its session has from there on, is named in a logged warning,
-        and is tried again at the next refresh.
+        A damaged or unreadable object hides what its session has from there on, is named in an
+        error that is logged once, and is tried again at each refresh.
 
         Raises:
             StorageError: the store failed, or logs changed faster than they could be read.
@@ -98,10 +116,16 @@ class Catalog:
             if here.doubtful:
                 database.clear()
                 known.versions.clear()
-            reached = Reading(self._source, known, database.add).run()
+            reached = Reading(self._source, known, partial(self._take, database)).run()
             here.doubtful = True
         known.versions.update(reached)
         here.doubtful = False
+
+    def _take(self, database: Database, rows: pa.Table) -> None:
+        # Whoever is shown a write and then writes, writes later: causal order holds for SQL too.
+        for app_name, user_id, stamp in latest_stamps(rows):
+            self._note_stamp(app_name, user_id, stamp)
+        database.add(rows)
 
     def sql(
         self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None
@@ -113,12 +137,11 @@ class Catalog:
             params: Values for `?` (a sequence) or `$name` (a mapping).
 
         Raises:
-            InputError: `query` is not one query.
+            InputError: `query` is not one query, or `params` neither a list nor a mapping.
             QueryError: DuckDB does not understand it.
         """
-        if isinstance(params, str | bytes):
-            raise InputError(f'params is a list or a mapping, as in ["ana"]. {params=}')
-        return self._here().database.query(query, params)
+        check_params(params)
+        return self._here().database.query(check_text("query", query), params)
 
     def scan(
         self,
@@ -141,14 +164,14 @@ class Catalog:
         """
         query = _select(table, columns)
         if where is not None:
-            query = f"{query} WHERE (\n{where}\n)"
+            query = f"{query} WHERE (\n{check_text('where', where)}\n)"
         return self.sql(query, params).to_arrow_reader(_BATCH_ROWS)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with all views; the same one every time, until a fork.
+        """A DuckDB connection with all views; the same one as long as it is held, until a fork.
 
-        What it shows moves on with `refresh`. Closing it leaves the catalog as it is.
+        What it shows moves on with `refresh`. Closing or dropping it leaves the catalog as it is.
         """
         return self._here().database.connection
 
@@ -160,12 +183,10 @@ class Catalog:
 
 
 def _select(table: str, columns: Sequence[str] | None) -> str:
-    view = VIEWS.get(table)
+    view = VIEWS.get(check_text("table", table))
     if view is None:
         raise InputError(f"no such view. {table=} views={list(VIEWS)}")
-    if isinstance(columns, str):
-        raise InputError(f'columns is a list of names, as in ["user_id"]. {columns=}')
-    names = list(view.columns) if columns is None else list(columns)
+    names = list(view.columns) if columns is None else check_texts("columns", columns)
     unknown = [name for name in names if name not in view.columns]
     if unknown or not names:
         raise InputError(f"no such columns. {table=} {unknown=} columns={list(view.columns)}")

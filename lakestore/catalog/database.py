@@ -7,7 +7,6 @@ from the lake is `lakestore.catalog.reading`'s, what SQL sees `lakestore.catalog
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import shutil
 import tempfile
@@ -24,8 +23,10 @@ import pyarrow.compute as pc
 
 from lakestore.catalog.views import definitions
 from lakestore.errors import InputError
+from lakestore.storage import ObjectStore
+from lakestore.storage.files import StoreFiles
 from lakestore.tables.events import SCHEMA
-from lakestore.tables.state import split_scopes, to_json
+from lakestore.tables.state import from_json, split_scopes, to_json
 
 QueryError = duckdb.Error
 """What a query raises that DuckDB does not understand or cannot run."""
@@ -82,11 +83,13 @@ class Database:
     Close it to free it; cursors and relations that are still held then fail.
     """
 
-    def __init__(self, *, guarded: bool = True) -> None:
+    def __init__(self, store: ObjectStore, *, guarded: bool = True) -> None:
         """Make an empty one.
 
         Args:
-            guarded: No query can reach files or change settings.
+            store: Where the lake is.
+            guarded: No query can reach files or change settings. Otherwise objects of the lake can
+                be scanned where they lie, as `lakestore://<key>`.
         """
         self._main = duckdb.connect(
             ":memory:", config={**_SETTINGS, "temp_directory": f"{_scratch()}/{id(self)}"}
@@ -101,10 +104,21 @@ class Database:
         if guarded:
             self._main.execute("SET GLOBAL enable_external_access = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
+        else:
+            self._main.register_filesystem(StoreFiles(store))
         self._writer = self._main.cursor()
-        self.connection = self._main.cursor()
-        """A connection to hand out: the same object every time."""
-        weakref.finalize(self, _let_go, [self._main, self._writer, self.connection], os.getpid())
+        self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
+        inherited = [self._main, self._writer]
+        weakref.finalize(self, _let_go, inherited, self._handed, os.getpid())
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A connection to hand out: the same object as long as someone holds it."""
+        connection = self._handed[0]() if self._handed else None
+        if connection is None:
+            connection = self._main.cursor()
+            self._handed[:] = [weakref.ref(connection)]
+        return connection
 
     def query(
         self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None
@@ -191,7 +205,7 @@ def _changes(rows: pa.Table) -> pa.Table:
 
 def _own_state(text: str) -> dict[str, Any]:
     try:
-        delta = json.loads(text)
+        delta = from_json(text)
     except (ValueError, RecursionError):  # a damaged row must not fail everybody's refresh
         return {}
     own = split_scopes(delta)[0] if isinstance(delta, dict) else {}
@@ -203,14 +217,19 @@ def _is_text(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _let_go(connections: list[duckdb.DuckDBPyConnection], pid: int) -> None:
+def _let_go(
+    connections: list[duckdb.DuckDBPyConnection],
+    handed: list[weakref.ref[duckdb.DuckDBPyConnection]],
+    pid: int,
+) -> None:
     """Keep a forked process from destroying what it inherited.
 
     DuckDB's threads stayed with the parent, and the destructor would wait for them for ever. So
     the objects get a reference that nobody ever drops.
     """
     if os.getpid() != pid:
-        for connection in connections:
+        others = [connection for reference in handed if (connection := reference()) is not None]
+        for connection in (*connections, *others):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 

@@ -20,7 +20,7 @@ from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.log.commits import list_logs
 from lakestore.log.keys import EVENT_LOGS
 from lakestore.log.marker import Limits
-from lakestore.storage import Metrics, ObjectStore, Pool
+from lakestore.storage import Metrics, ObjectStore, Pool, UnreadableError
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Known:
     gaps: dict[str, int] = field(default_factory=dict)
     """The version that the last listing missed below others."""
     damaged: set[str] = field(default_factory=set)
-    """Logs whose next object could not be read."""
+    """Logs that could not be listed, or whose next object could not be read."""
 
 
 class Reading:
@@ -114,7 +114,10 @@ class Reading:
         prefix = EVENT_LOGS if only is None else commonprefix(sorted(only))  # noqa: RUF071
         tails = {}
         for log, files in list_logs(self._source.store, prefix):
-            if only is None or log in only:
+            if files.unreadable is not None:
+                if log not in self._known.damaged:
+                    self._note_damage(log, log, files.unreadable)
+            elif only is None or log in only:
                 tail = tail_of(log, files, self._version(log))
                 if tail is not None:
                     # What was damaged mostly still is: what follows it is not fetched in vain.
@@ -136,10 +139,10 @@ class Reading:
                 new.add(log)
         return new
 
-    def _fetch(self, one: Wanted) -> pa.Table | NotFoundError | FormatError:
+    def _fetch(self, one: Wanted) -> pa.Table | NotFoundError | FormatError | UnreadableError:
         try:
             return decode(one, self._source.store.get(one.key))
-        except (NotFoundError, FormatError) as error:
+        except (NotFoundError, FormatError, UnreadableError) as error:
             return error
 
     def _accept(self, read: Sequence[tuple[Wanted, pa.Table | LakeError]]) -> set[str]:
@@ -151,8 +154,8 @@ class Reading:
                 continue
             if isinstance(found, NotFoundError):
                 vanished.add(one.log)
-            elif isinstance(found, FormatError):
-                self._note_damage(one, found)
+            elif isinstance(found, FormatError | UnreadableError):
+                self._note_damage(one.log, one.key, found)
             else:
                 good.append((one, found))
         if good:
@@ -178,17 +181,17 @@ class Reading:
         try:
             complete([(one, table)])
         except FormatError as error:
-            self._note_damage(one, error)
+            self._note_damage(one.log, one.key, error)
             return False
         return True
 
-    def _note_damage(self, one: Wanted, error: FormatError) -> None:
-        known = one.log in self._suspects
-        self._known.damaged.add(one.log)
+    def _note_damage(self, log: str, key: str, error: FormatError | UnreadableError) -> None:
+        known = log in self._suspects
+        self._known.damaged.add(log)
         logger.log(
-            logging.DEBUG if known else logging.WARNING,
-            "a session is damaged; what it has from here on is not shown. key=%r reason=%s",
-            one.key,
+            logging.DEBUG if known else logging.ERROR,
+            "a session cannot be read; what it has from here on is not shown. key=%r reason=%s",
+            key,
             error,
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakestore.errors import AlreadyExistsError
 from lakestore.history.environment import Environment
 from lakestore.log.commits import Marker
 from lakestore.log.keys import Scope, SessionKey
@@ -19,12 +20,12 @@ from lakestore.tables.state import split_scopes, to_json
 class Draft:
     """An event that is to be appended."""
 
-    event_id: str
-    event_json: str
+    event_id: str = field(repr=False)
+    event_json: str = field(repr=False)
     """The whole event, without `temp:` keys."""
-    delta: dict[str, Any]
+    delta: dict[str, Any] = field(repr=False)
     """What it sets in the state, of JSON types, prefixes kept."""
-    shown: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    shown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What it sets as it was given, `temp:` keys too; nothing that is stored depends on it."""
 
     def stands_in(self, row: EventRow) -> bool:
@@ -38,10 +39,36 @@ class Draft:
         return any(self.stands_in(row) for row in rows)
 
 
+def not_in(rows: Sequence[EventRow], drafts: Sequence[Draft]) -> list[Draft]:
+    """Return those of `drafts` that `rows`, a commit with one of them, do not hold.
+
+    Raises:
+        AlreadyExistsError: `rows` hold another event with the id of one of them.
+    """
+    ids = {event_id(row) for row in rows}
+    missing = [draft for draft in drafts if not draft.stands_in_any(rows)]
+    if any(draft.event_id in ids for draft in missing):
+        raise AlreadyExistsError(
+            "the session holds another event with the id of one that was to be appended; nothing"
+            f" was written. version={rows[0].version:020}"
+        )
+    return missing
+
+
 def event_id(row: EventRow) -> str | None:
     """Return the id of the event in `row`, None when it holds none."""
     found = event_of(row).get("id")
     return found if isinstance(found, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What an append came to."""
+
+    marker: Marker
+    """The last commit with something of it."""
+    found: tuple[EventRow, ...]
+    """Rows of commits that were there already, in commit order; they come before what was new."""
 
 
 class RowMaker:

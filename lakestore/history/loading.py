@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lakestore.errors import FormatError, NotFoundError, StorageError
+from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.history.rollup import Rollup
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, list_log, list_logs
 from lakestore.log.keys import SessionKey, commit_key, encode_id, is_stamp, rollup_key
+from lakestore.storage import UnreadableError
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
 
@@ -55,32 +56,43 @@ class DamagedRollupError(FormatError):
         self.version = version
 
 
+def _nothing() -> None:
+    pass
+
+
 class Loader:
     """Reads logs into views; a view is returned only if all it took was read while it was young."""
 
     def __init__(self, environment: Environment, cache: ByteCache[str, SessionView]) -> None:
         self._env = environment
         self._cache = cache
+        self._reported: set[str] = set()
 
-    def load(self, key: SessionKey) -> SessionView:
+    def load(self, key: SessionKey, listed: Callable[[], object] = _nothing) -> SessionView:
         """Return the session as it is now, by listing its log; version 0 when there is none.
+
+        Args:
+            key: Names it.
+            listed: Called each time that objects were listed, before they are read.
 
         Raises:
             FormatError: one of its objects is damaged.
             StorageError: the store failed, or the log never held still.
         """
-        view, started = self._load_log(key.log)
+        view, started = self._load_log(key.log, listed)
         return view or SessionView(key, started)
 
-    def _load_log(self, log: str) -> tuple[SessionView | None, float]:
+    def _load_log(
+        self, log: str, listed: Callable[[], object] = _nothing
+    ) -> tuple[SessionView | None, float]:
         """Return what a log folds to, None when nothing is in it, and when its listing began."""
         before: LogFiles | None = None
         damaged: set[int] = set()
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                self._env.metrics.add("retries")
+        for _ in self._attempts():
             started = self._env.clock.elapsed()
             files = list_log(self._env.store, log)
+            if files.commits:
+                listed()
             plan = _plan(log, files.without_rollups(damaged))
             # A gap that is still there is no sweep's doing: what stands above it was refused.
             if plan.gap and files != before:
@@ -100,8 +112,38 @@ class Loader:
                 return view, started
         raise StorageError(f"a log changed faster than it could be read. {log=}")
 
+    def _attempts(self) -> Iterator[None]:
+        yield
+        for _ in range(1, _ATTEMPTS):
+            self._env.metrics.add("retries")
+            yield
+
+    def bodies_above(self, log: str, version: int) -> list[bytes] | None:
+        """Return the commits that follow `version`, by one listing; None if a sweep came between.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        commits, gap = list_log(self._env.store, log, above=version).above(version)
+        if gap:
+            return None
+        try:
+            return self._fetch([commit_key(log, commit) for commit in commits])
+        except NotFoundError:
+            return None
+
+    def _fetch(self, keys: Sequence[str]) -> list[bytes]:
+        store = self._env.store
+        return self._env.pool.map(store.get, keys, near=store.near)
+
     def _read_one(self, plan: _Plan, started: float) -> SessionView | None:
-        view = self._read([plan], started)[0]
+        try:
+            view = self._read([plan], started)[0]
+        except UnreadableError as error:
+            rollup = plan.rollup or 0
+            if plan.has_more_below and rollup_key(plan.log, rollup) in error.keys:
+                raise DamagedRollupError(str(error), rollup) from error
+            raise
         if isinstance(view, FormatError):
             raise view
         return view
@@ -120,7 +162,8 @@ class Loader:
     def load_all(self, prefix: str) -> Iterator[SessionView]:
         """Yield every session whose log is under `prefix`, deleted ones too, by one listing.
 
-        A damaged session is passed over with a logged error; it must not hide the others.
+        A damaged or unreadable session is passed over, with an error that is logged once; it must
+        not hide the others.
 
         Raises:
             StorageError: the store failed.
@@ -143,7 +186,7 @@ class Loader:
         wanted = [plan for plan, view in zip(plans, known, strict=True) if view is None]
         try:
             fetched = iter(self._read(wanted, started))
-        except NotFoundError:  # some log was swept meanwhile: each by itself, then
+        except (NotFoundError, UnreadableError):  # of some log: each by itself, then
             fetched = iter([None] * len(wanted))
         in_time = self._env.is_young(started)
         for plan, view in zip(plans, known, strict=True):
@@ -153,11 +196,18 @@ class Loader:
                     raise found
                 if isinstance(found, FormatError) or found is None or plan.gap or not in_time:
                     found, _ = self._load_log(plan.log)
-            except FormatError as error:
-                logger.error("a session is damaged and was passed over: %s", error)
+            except (FormatError, UnreadableError) as error:
+                self._report(plan.log, error)
                 continue
+            self._reported.discard(plan.log)
             if found is not None:
                 yield found
+
+    def _report(self, log: str, error: LakeError) -> None:
+        """Log, once until it is mended, why a session is passed over."""
+        level = logging.DEBUG if log in self._reported else logging.ERROR
+        self._reported.add(log)
+        logger.log(level, "a session cannot be read and was passed over: %s", error)
 
     def _current(self, plan: _Plan) -> SessionView | None:
         """Return the cached view if the listing shows nothing newer."""
@@ -176,9 +226,7 @@ class Loader:
         Raises:
             NotFoundError: an object was swept.
         """
-        store = self._env.store
-        keys = [key for plan in plans for key in plan.keys]
-        bodies = iter(self._env.pool.map(store.get, keys, near=store.near))
+        bodies = iter(self._fetch([key for plan in plans for key in plan.keys]))
         # Each takes all its bodies, also after one that is damaged.
         shares = [[next(bodies) for _ in plan.keys] for plan in plans]
         return [

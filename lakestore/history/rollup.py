@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 from lakestore.errors import FormatError
 from lakestore.tables import events
 from lakestore.tables.events import EventRow, delta_of
+from lakestore.tables.state import to_json
 
 
 class Rollup:
@@ -90,7 +90,7 @@ def encode(
         token=last.token,
         previous=last.previous,
         stamp=max(stamps, default=None),
-        state_delta=json.dumps(state, ensure_ascii=False, separators=(",", ":")),
+        state_delta=to_json(state),
     )
     above = events.to_table([*rows, checkpoint])
     if base is None:

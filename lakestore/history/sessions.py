@@ -9,26 +9,24 @@ be one that was swept.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lakestore.errors import (
     AlreadyExistsError,
-    ConflictError,
     LakeError,
-    NotFoundError,
     StorageError,
     UnknownOutcomeError,
 )
 from lakestore.history.cache import ByteCache
-from lakestore.history.drafts import Draft, RowMaker, event_id
+from lakestore.history.drafts import Draft, Landed, RowMaker, event_id, not_in
 from lakestore.history.environment import Environment
 from lakestore.history.loading import Loader, decode_commit
-from lakestore.history.shared import ScopeFold, SharedState
+from lakestore.history.refusals import contended, missing, stale
+from lakestore.history.shared import Listing, ScopeFold, SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
-from lakestore.log.commits import Confirmations, Marker, probe, put_commit
+from lakestore.log.commits import Confirmations, Marker, probe, put_commit, unknown
 from lakestore.log.keys import EVENT_LOGS, Scope, SessionKey, app_logs, commit_key, user_logs
 from lakestore.log.stamps import Stamper
 from lakestore.tables import events
@@ -40,14 +38,10 @@ _ATTEMPTS = 8
 _LOOK_EVERY = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """What an append came to."""
-
-    marker: Marker
-    """The last commit with something of it."""
-    found: tuple[EventRow, ...]
-    """Rows of commits that were there already, in commit order; they come before what was new."""
+_Look = tuple[float, bytes | None]
+"""When a commit was asked for, and its bytes, None where there is none."""
+_Found = tuple[SessionView, Listing, Sequence[Sequence[EventRow]]]
+"""A session, the listing of its shared state, and commits that were made while it was listed."""
 
 
 class Sessions:
@@ -77,21 +71,40 @@ class Sessions:
     def read(self, key: SessionKey) -> tuple[SessionView, Mapping[Scope, ScopeFold]] | None:
         """Return a session and the shared state of its user and app, None when there is none.
 
-        Warm: 1 GET and 2 LIST. The log is read first: what it shows of acknowledged commits, the
-        entries that are listed afterwards hold.
+        Warm: 1 GET and 2 LIST, side by side. Entries that are listed after the log was hold what it
+        shows of acknowledged commits; what the log shows besides is laid over them.
 
         Raises:
             FormatError: one of its objects is damaged.
             StorageError: the store failed.
         """
-        view = self._refresh(key)
+        scopes = (Scope(key.app_name, key.user_id), Scope(key.app_name, None))
+        found = self._read_warm(key, scopes) or self._read_cold(key, scopes)
+        view, listing, followed = found
         if not view.alive:
             return None
-        scopes = (Scope(key.app_name, key.user_id), Scope(key.app_name, None))
-        folds = {scope: self.shared.read(scope) for scope in scopes}
+        folds = self.shared.fold(listing)
+        for rows in followed[:-1]:
+            folds = self.shared.overlay(rows, folds)
         folds = self.shared.complete(view.newest, folds)
         self._keep(view)
         return view, folds
+
+    def _read_warm(self, key: SessionKey, scopes: Sequence[Scope]) -> _Found | None:
+        """Return what the cached view and the commits after it say, None if that is not enough."""
+        cached = self._young(key)
+        if cached is None:
+            return None
+        store = self._env.store
+        look = self._env.pool.start(lambda: self._look(cached), near=store.near)
+        listing = self.shared.listing(scopes)
+        advanced = self._advance(cached, look.result())
+        return None if advanced is None else (advanced[0], listing, advanced[1])
+
+    def _read_cold(self, key: SessionKey, scopes: Sequence[Scope]) -> _Found:
+        listings: list[Listing] = []
+        view = self._load(key, lambda: listings.append(self.shared.listing(scopes)))
+        return view, listings[-1] if listings else self.shared.listing(()), []
 
     def read_all(self, app_name: str, user_id: str | None) -> Iterator[SessionView]:
         """Yield the living sessions of a user, or of all users of an app, by one listing.
@@ -102,7 +115,10 @@ class Sessions:
             StorageError: the store failed.
         """
         prefix = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
-        return (view for view in self._loader.load_all(prefix) if view.alive)
+        for view in self._loader.load_all(prefix):
+            self.shared.note_read(view.key, view.stamps())
+            if view.alive:
+                yield view
 
     def find(self, session_id: str, app_name: str | None = None) -> list[SessionKey]:
         """Return the living sessions of that id, of all users and of one app or all.
@@ -129,12 +145,12 @@ class Sessions:
         view = SessionView(key, self._env.clock.elapsed()) if generated else self.load(key)
         for _ in range(_ATTEMPTS):
             if view.alive:
-                raise AlreadyExistsError(f"the session exists already. id={key.session_id!r}")
+                raise AlreadyExistsError(f"the session exists already. log={key.log!r}")
             rows = self._make.create(key, view.marker, delta)
             if self._commit(key, view.marker, rows) is None:
                 return self._keep(view.follow(rows))
             view = self.load(key)
-        raise _contended(key)
+        raise contended(key)
 
     def delete(self, key: SessionKey) -> None:
         """End a session; nothing happens when there is none.
@@ -151,7 +167,7 @@ class Sessions:
             if self._commit(key, view.marker, rows) is None:
                 self._keep(view.follow(rows))
                 return
-        raise _contended(key)
+        raise contended(key)
 
     def marker_at(self, key: SessionKey, last_event_id: str | None) -> Marker:
         """Return the marker for a caller that knows only its last event's id (None: no event).
@@ -163,10 +179,10 @@ class Sessions:
         """
         view = self.load(key)
         if not view.alive:
-            raise _missing(key)
+            raise missing(key)
         last = view.events(1)
         if (event_id(last[0]) if last else None) != last_event_id:
-            raise _stale(key)
+            raise stale(key)
         return view.marker
 
     def append(self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]) -> Landed:
@@ -174,10 +190,12 @@ class Sessions:
 
         If one of them stands in the very next commit already, under the same id with the same
         content, that commit is this caller's, sent before: all its events count as appended, and
-        only drafts that are not in it are appended after it. When this returns, events and shared
-        state are durable: 1 PUT, and 1 more for each shared scope they touch.
+        only drafts that are not in it are appended after it. So does a draft that stands in the
+        commit at `marker`, if that is cached: it is not read for this. When this returns, events
+        and shared state are durable: 1 PUT, and 1 more for each shared scope they touch.
 
         Raises:
+            AlreadyExistsError: that commit has another event with the id of a draft.
             ConflictError: another writer's commit follows `marker`.
             NotFoundError: the session was deleted.
             StorageError: nothing was appended, or (`UnknownOutcomeError`) it may have been.
@@ -187,11 +205,15 @@ class Sessions:
         there: list[EventRow] | None = None
         if not self._env.is_young(marker.seen):
             marker, there = self._catch_up(key, marker)
+        if there is None:
+            found += self._delivered_last(key, marker, drafts)
+            stored = {row.event_json for row in found}
+            pending = [draft for draft in drafts if draft.event_json not in stored]
         while True:
             if there is not None:
                 marker = self._absorb(key, marker, there, pending)
                 found += there
-                pending = [draft for draft in pending if not draft.stands_in_any(there)]
+                pending = not_in(there, pending)
             if not pending:
                 return Landed(marker, tuple(found))
             rows = self._make.events(key, marker, pending)
@@ -201,42 +223,83 @@ class Sessions:
                 self._extend(key, marker, rows, started)
                 return Landed(Marker(rows[0].version, rows[0].token, started), tuple(found))
 
-    def _load(self, key: SessionKey) -> SessionView:
-        view = self._loader.load(key)
+    def _load(self, key: SessionKey, listed: Callable[[], object] = lambda: None) -> SessionView:
+        view = self._loader.load(key, listed)
         self.shared.note_read(key, view.stamps())
         return view
 
     def _refresh(self, key: SessionKey) -> SessionView:
         """Return the session as it is now, from the cached view if there is one."""
+        cached = self._young(key)
+        advanced = cached and self._advance(cached, self._look(cached))
+        return advanced[0] if advanced else self._load(key)
+
+    def _young(self, key: SessionKey) -> SessionView | None:
         view = self._cache.get(key.log)
-        if view is None or not self._env.is_young(view.seen):
-            self._env.metrics.add("cache_misses")
-            return self._load(key)
-        self._env.metrics.add("cache_hits")
-        while True:
-            started = self._env.clock.elapsed()
-            body = probe(self._env.store, key.log, view.version + 1)
-            if body is None:
-                # That proves something only while the view is young; later it may be swept.
-                young = self._env.is_young(view.seen)
-                return view.confirmed(started) if young else self._load(key)
-            rows = decode_commit(key.log, view.version + 1, body)
-            self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
-            view = view.follow(rows)
+        young = view is not None and self._env.is_young(view.seen)
+        self._env.metrics.add("cache_hits" if young else "cache_misses")
+        return view if young else None
+
+    def _look(self, view: SessionView) -> _Look:
+        """Ask for the commit after `view`."""
+        started = self._env.clock.elapsed()
+        return started, probe(self._env.store, view.key.log, view.version + 1)
+
+    def _advance(
+        self, view: SessionView, look: _Look
+    ) -> tuple[SessionView, list[list[EventRow]]] | None:
+        """Return the view as it is now and the commits that it has more, by what `look` found.
+
+        None if it must be loaded, since it grew old meanwhile or a sweep came between.
+        """
+        followed: list[list[EventRow]] = []
+        started, body = look
+        while body is not None:
+            bodies = [body]
+            if followed:  # more than one behind: all the rest at once
+                started = self._env.clock.elapsed()
+                rest = self._loader.bodies_above(view.key.log, view.version + 1)
+                if rest is None:
+                    return None
+                bodies += rest
+            for each in bodies:
+                rows = decode_commit(view.key.log, view.version + 1, each)
+                self.shared.note_read(view.key, [row.stamp for row in rows if row.stamp])
+                view = view.follow(rows)
+                followed.append(rows)
+            if len(followed) > 1:
+                break
+            started, body = self._look(view)
+        # Nothing more being there proves something only while the view is young: later it may be
+        # swept.
+        return (view.confirmed(started), followed) if self._env.is_young(view.seen) else None
+
+    def _delivered_last(
+        self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]
+    ) -> list[EventRow]:
+        """Return the rows of `drafts` in the commit at `marker`, as far as the cache knows it.
+
+        A `Session` may show none of its events, and be sent the last one again.
+        """
+        view = self._cache.get(key.log)
+        if view is None or (view.version, view.token) != (marker.version, marker.token):
+            return []
+        sent = {draft.event_json for draft in drafts}
+        return [row for row in view.newest or view.events(1) if row.event_json in sent]
 
     def _catch_up(self, key: SessionKey, marker: Marker) -> tuple[Marker, list[EventRow] | None]:
         """Confirm an old marker by loading; return the commit right after it, if there is one."""
         view = self.load(key)
         if not view.alive:
-            raise _missing(key)
+            raise missing(key)
         if (view.version, view.token) == (marker.version, marker.token):
             return view.marker, None
         body = probe(self._env.store, key.log, marker.version + 1)
         rows = decode_commit(key.log, marker.version + 1, body) if body else []
         if not rows or rows[0].previous != marker.token:
-            raise _stale(key)
+            raise stale(key)
         if not view.holds(rows[0].version, rows[0].token):
-            raise _stale(key)
+            raise stale(key)
         return Marker(marker.version, marker.token, view.seen), rows
 
     def _absorb(
@@ -250,9 +313,9 @@ class Sessions:
         self.shared.complete(rows, {})
         self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
         if first.kind == "delete":
-            raise _missing(key)
+            raise missing(key)
         if not any(draft.stands_in_any(rows) for draft in pending):
-            raise _stale(key)
+            raise stale(key)
         self._extend(key, marker, rows, None)
         # Reading a commit that exists confirms nothing: the view stays as old as it was.
         return Marker(first.version, first.token, marker.seen)
@@ -277,7 +340,12 @@ class Sessions:
             return decode_commit(key.log, first.version, taken)
         if not self._env.is_young(started if marker.seen is None else min(started, marker.seen)):
             self._confirm(key, first)
-        self.shared.write(rows)
+        try:
+            self.shared.write(rows)
+        except UnknownOutcomeError:
+            raise
+        except StorageError as error:  # the commit stands, and is more than nothing
+            raise unknown(commit_key(key.log, first.version)) from error
         return None
 
     def _confirm(self, key: SessionKey, commit: EventRow) -> None:
@@ -286,7 +354,7 @@ class Sessions:
         if view.version < commit.version or not view.holds(commit.version, commit.token):
             raise UnknownOutcomeError(
                 "the commit took longer than the view age limit and cannot be found any more:"
-                f" reload the session. id={key.session_id!r} version={commit.version}"
+                f" reload the session. key={commit_key(key.log, commit.version)!r}"
             )
 
     def _keep(self, view: SessionView) -> SessionView:
@@ -327,18 +395,3 @@ class Sessions:
             logger.warning("a rollup was not written. log=%r", key.log, exc_info=True)
         finally:
             self._rolling.discard(key)
-
-
-def _missing(key: SessionKey) -> NotFoundError:
-    return NotFoundError(f"there is no such session. id={key.session_id!r}")
-
-
-def _stale(key: SessionKey) -> ConflictError:
-    return ConflictError(
-        "another writer has appended to this session since it was loaded: reload it, then"
-        f" append. id={key.session_id!r}"
-    )
-
-
-def _contended(key: SessionKey) -> StorageError:
-    return StorageError(f"others keep writing this session. id={key.session_id!r}")

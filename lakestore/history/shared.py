@@ -6,10 +6,12 @@ entries, per key the latest stamp, so order of arrival, repetition and delay cha
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
@@ -18,9 +20,10 @@ from lakestore.history.environment import Environment
 from lakestore.log.entries import Entry, list_entries, parse_entry, put_entry
 from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key, is_stamp
 from lakestore.log.stamps import Stamper
+from lakestore.storage import UnreadableError
 from lakestore.tables import state
 from lakestore.tables.events import EventRow, delta_of
-from lakestore.tables.state import StateRow, latest, split_scopes
+from lakestore.tables.state import StateRow, from_json, latest, split_scopes, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ class ScopeFold:
 
     def values(self) -> dict[str, Any]:
         """Return the state, keys without prefix; fresh objects at each call."""
-        return {key: json.loads(row.value) for key, row in self.rows.items()}
+        return {key: from_json(row.value) for key, row in self.rows.items()}
 
     def with_entry(self, key: str, rows: Sequence[StateRow]) -> ScopeFold:
         """Return the fold that has read one more entry."""
@@ -67,6 +70,32 @@ class ScopeFold:
         return any(row.key not in self.rows or self.rows[row.key].stamp < row.stamp for row in rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Entries of some scopes that are being listed."""
+
+    scopes: Sequence[Scope]
+    prefixes: Sequence[str]
+    """What is listed: all entries of `scopes`, and perhaps others."""
+    started: float
+    """`Clock.elapsed` when the first began."""
+    answers: Sequence[Future[list[tuple[str, Entry]]]]
+    """For each prefix (prefix of the scope, entry)."""
+
+    def entries(self) -> dict[str, list[Entry]]:
+        """Return the entries of each scope, by its prefix, when all are listed.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        listed: dict[str, list[Entry]] = {scope.entries: [] for scope in self.scopes}
+        for answer in self.answers:
+            for folder, entry in answer.result():
+                if folder in listed:
+                    listed[folder].append(entry)
+        return listed
+
+
 class SharedState:
     """Reads and writes the state of scopes; safe to use from many threads."""
 
@@ -75,26 +104,52 @@ class SharedState:
         self._stamper = stamper
         self._cache: ByteCache[Scope, ScopeFold] = ByteCache(environment.cache_bytes)
         self._folding: set[Scope] = set()
+        self._reported: set[str] = set()
 
-    def read(self, scope: Scope) -> ScopeFold:
-        """Return the state of `scope` now: one LIST, and a GET for each entry not seen before.
+    def read(self, scopes: Sequence[Scope]) -> dict[Scope, ScopeFold]:
+        """Return the state of each scope now: one LIST each, and a GET for each unseen entry.
 
         Raises:
             StorageError: the store failed, or the entries never held still.
         """
-        return self._read(scope.entries, [scope])[scope]
+        return self.fold(self.listing(scopes))
 
     def read_app(self, app_name: str, users: Iterable[str]) -> dict[Scope, ScopeFold]:
         """Return the state of the app and of each of `users`, by one listing for all of them."""
         scopes = [Scope(app_name, None), *(Scope(app_name, user) for user in users)]
-        return self._read(app_entries(app_name), scopes)
+        return self.fold(self._list(scopes, [app_entries(app_name)]))
 
-    def recent(self, scope: Scope, max_age: float) -> ScopeFold:
-        """Return the state of `scope` as it was at most `max_age` seconds ago."""
-        known = self._cache.get(scope)
-        if known is not None and self._env.clock.elapsed() - known.seen <= max_age:
-            return known
-        return self.read(scope)
+    def recent(self, scopes: Sequence[Scope], max_age: float) -> dict[Scope, ScopeFold]:
+        """Return the state of each scope as it was at most `max_age` seconds ago."""
+        oldest = self._env.clock.elapsed() - max_age
+        known = {scope: self._cache.get(scope) for scope in scopes}
+        young = {scope: fold for scope, fold in known.items() if fold and fold.seen >= oldest}
+        return {**young, **self.read([scope for scope in scopes if scope not in young])}
+
+    def listing(self, scopes: Sequence[Scope]) -> Listing:
+        """Begin to list the entries of `scopes`, always whole: late ones may sort anywhere."""
+        return self._list(scopes, [scope.entries for scope in scopes])
+
+    def _put_entry(self, scope: Scope, stamp: str, body: bytes, *, fold: bool) -> str:
+        env = self._env
+        return put_entry(
+            env.store,
+            scope.entries,
+            stamp,
+            body,
+            fold=fold,
+            clock=env.clock,
+            metrics=env.metrics,
+        )
+
+    def _list(self, scopes: Sequence[Scope], prefixes: Sequence[str]) -> Listing:
+        started = self._env.clock.elapsed()
+        near = self._env.store.near
+        answers = [self._env.pool.start(partial(self._list_one, p), near=near) for p in prefixes]
+        return Listing(scopes, prefixes, started, answers)
+
+    def _list_one(self, prefix: str) -> list[tuple[str, Entry]]:
+        return list(list_entries(self._env.store, prefix))
 
     def note_read(self, key: SessionKey, stamps: Sequence[str]) -> None:
         """Note that commits of a session with these stamps were read: later stamps sort after."""
@@ -108,8 +163,20 @@ class SharedState:
         Raises:
             StorageError: some entry may be missing; doing it again is safe.
         """
+        touched = list(shared_rows(rows).items())
+        self._env.pool.map(lambda it: self._put(*it), touched, near=self._env.store.near)
+
+    def overlay(
+        self, rows: Sequence[EventRow], folds: Mapping[Scope, ScopeFold]
+    ) -> dict[Scope, ScopeFold]:
+        """Return `folds` with the shared state of the commit with `rows`, whose entries stand."""
+        result = dict(folds)
         for scope, entry in shared_rows(rows).items():
-            self._put(scope, entry)
+            fold = result.get(scope)
+            key = entry_key(scope.entries, entry[0].stamp, fold=False)
+            if fold is not None and fold.lacks(key, entry):
+                result[scope] = fold.with_entry(key, entry)
+        return result
 
     def complete(
         self, rows: Sequence[EventRow], folds: Mapping[Scope, ScopeFold]
@@ -119,47 +186,43 @@ class SharedState:
         Whoever reads a session's last commit calls this before building on it: its writer may have
         stopped between commit and entries. A read-only lake folds them in memory.
         """
-        result = dict(folds)
-        for scope, entry in shared_rows(rows).items():
-            fold = result.get(scope) or self._cache.get(scope) or ScopeFold(scope)
-            key = entry_key(scope.entries, entry[0].stamp, fold=False)
-            if not fold.lacks(key, entry):
-                continue
-            if self._env.writable:
-                self._put(scope, entry)
-            if scope in result:
-                result[scope] = fold.with_entry(key, entry)
-        return result
+        if self._env.writable:
+            for scope, entry in shared_rows(rows).items():
+                fold = folds.get(scope) or self._cache.get(scope) or ScopeFold(scope)
+                if fold.lacks(entry_key(scope.entries, entry[0].stamp, fold=False), entry):
+                    self._put(scope, entry)
+        return self.overlay(rows, folds)
 
     def _put(self, scope: Scope, rows: list[StateRow]) -> None:
-        store, stamp = self._env.store, rows[0].stamp
-        key = put_entry(store, scope.entries, stamp, state.encode(rows), fold=False)
+        stamp = rows[0].stamp
+        key = self._put_entry(scope, stamp, state.encode(rows), fold=False)
         self._stamper.see(scope, stamp)
         known = self._cache.get(scope)
         if known is not None:
             self._cache.put(scope, known.with_entry(key, rows))
 
-    def _read(self, prefix: str, scopes: list[Scope]) -> dict[Scope, ScopeFold]:
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                self._env.metrics.add("retries")
-            started = self._env.clock.elapsed()
-            listed: dict[str, list[Entry]] = {scope.entries: [] for scope in scopes}
-            for folder, entry in list_entries(self._env.store, prefix):
-                if folder in listed:
-                    listed[folder].append(entry)
-            try:
-                folds = self._fold(scopes, listed, started)
-            except NotFoundError:  # swept since it was listed: what covers it is listed now
-                continue
-            if self._env.is_young(started):
-                for fold in folds.values():
-                    self._keep(fold, listed[fold.scope.entries])
-                return folds
-        raise StorageError(f"entries changed faster than they could be read. {prefix=}")
+    def fold(self, listing: Listing) -> dict[Scope, ScopeFold]:
+        """Return the state of the scopes of `listing`, listed again if it does not count.
+
+        Raises:
+            StorageError: the store failed, or the entries never held still.
+        """
+        for _ in range(_ATTEMPTS):
+            listed = listing.entries()
+            with suppress(NotFoundError):  # swept since it was listed: what covers it is there now
+                folds = self._fold(listing.scopes, listed, listing.started)
+                if self._env.is_young(listing.started):
+                    for fold in folds.values():
+                        self._keep(fold, listed[fold.scope.entries])
+                    return folds
+            self._env.metrics.add("retries")
+            listing = self._list(listing.scopes, listing.prefixes)
+        raise StorageError(
+            f"entries changed faster than they could be read. prefixes={listing.prefixes}"
+        )
 
     def _fold(
-        self, scopes: list[Scope], listed: dict[str, list[Entry]], started: float
+        self, scopes: Sequence[Scope], listed: Mapping[str, Sequence[Entry]], started: float
     ) -> dict[Scope, ScopeFold]:
         known = {scope: self._cache.get(scope) or ScopeFold(scope) for scope in scopes}
         missing = [
@@ -169,18 +232,33 @@ class SharedState:
             if entry.key not in known[scope].read
         ]
         store = self._env.store
-        bodies = self._env.pool.map(store.get, missing, near=store.near)
-        fetched = {key: _decode(key, body) for key, body in zip(missing, bodies, strict=True)}
+        bodies = self._env.pool.map(self._body_of, missing, near=store.near)
+        fetched = {
+            key: _decode(key, body) for key, body in zip(missing, bodies, strict=True) if body
+        }
         folds = {}
         for scope in scopes:
             before, entries = known[scope], listed[scope.entries]
             new = [row for entry in entries for row in fetched.get(entry.key, ())]
-            read = frozenset(entry.key for entry in entries)
+            # What could not be read is tried again the next time.
+            read = frozenset(e.key for e in entries if e.key in fetched or e.key in before.read)
             rows = latest([*before.rows.values(), *new]) if new else before.rows
             folds[scope] = ScopeFold(scope, rows, read, started)
         return folds
 
-    def _keep(self, fold: ScopeFold, listed: list[Entry]) -> None:
+    def _body_of(self, key: str) -> bytes | None:
+        """Return an entry; None, with an error that is logged once, when it cannot be read."""
+        try:
+            body = self._env.store.get(key)
+        except UnreadableError as error:
+            level = logging.DEBUG if key in self._reported else logging.ERROR
+            self._reported.add(key)
+            logger.log(level, "a state entry cannot be read and was passed over: %s", error)
+            return None
+        self._reported.discard(key)
+        return body
+
+    def _keep(self, fold: ScopeFold, listed: Sequence[Entry]) -> None:
         self._cache.put(fold.scope, fold)
         if fold.rows:
             self._stamper.see(fold.scope, max(row.stamp for row in fold.rows.values()))
@@ -202,11 +280,11 @@ class SharedState:
         equal or later stamp for each of its keys.
         """
         try:
-            fold = self.read(scope)
+            fold = self.read([scope])[scope]
             if fold.rows:
                 stamp = self._stamper.stamp([scope])
                 body = state.encode(list(fold.rows.values()))
-                ours = put_entry(self._env.store, scope.entries, stamp, body, fold=True)
+                ours = self._put_entry(scope, stamp, body, fold=True)
                 self._sweep(scope, ours)
         except LakeError:
             logger.warning(
@@ -267,7 +345,7 @@ def _state_row(scope: Scope, key: str, value: object, source: EventRow) -> State
         app_name=scope.app_name,
         user_id=scope.user_id,
         key=key,
-        value=json.dumps(value, ensure_ascii=False, separators=(",", ":")),
+        value=to_json(value),
         stamp=source.stamp,
         session_id=source.session_id,
         source_user_id=source.user_id,
@@ -295,6 +373,6 @@ def _check(key: str, row: StateRow) -> None:
     if not is_stamp(row.stamp):
         raise FormatError("a stamp is damaged")
     try:
-        json.loads(row.value)
+        from_json(row.value)
     except (ValueError, RecursionError) as error:
         raise FormatError("a state value is no JSON") from error

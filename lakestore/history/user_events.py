@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
-from lakestore.errors import InputError
+from lakestore.checks import check_texts, check_time
 from lakestore.history.sessions import Sessions
-from lakestore.log.keys import check_id
+from lakestore.log.keys import SessionKey, check_id
 from lakestore.tables.events import EventRow, event_of
 
 
@@ -34,16 +34,20 @@ def event_rows(
 
     Raises:
         InputError: an id or time makes no sense.
+        FormatError: an object of one of `session_ids` is damaged.
         StorageError: the store failed.
     """
     check_id("app_name", app_name)
     check_id("user_id", user_id)
-    after, upto = _seconds("since", since), _seconds("until", until)
-    wanted = None if session_ids is None else set(session_ids)
+    after, upto = check_time("since", since), check_time("until", until)
+    wanted = None if session_ids is None else set(check_texts("session_ids", session_ids))
     found: dict[str, list[EventRow]] = {}
     for view in sessions.read_all(app_name, user_id):
         if wanted is None or view.key.session_id in wanted:
             found[view.key.session_id] = view.events()
+    for session_id in (wanted or set()).difference(found):
+        # Listings pass over what is damaged; of a session that was asked for that must be told.
+        sessions.load(SessionKey(app_name, user_id, check_id("session_id", session_id)))
     rows = [row for _, events in sorted(found.items()) for row in events]
     if after is None and upto is None:
         return rows
@@ -62,15 +66,3 @@ def event_time(row: EventRow) -> float:
 def _is_between(row: EventRow, after: float | None, upto: float | None) -> bool:
     time = event_time(row)
     return (after is None or time > after) and (upto is None or time <= upto)
-
-
-def _seconds(name: str, time: datetime | float | None) -> float | None:
-    if time is None:
-        return None
-    if isinstance(time, datetime):
-        if time.tzinfo is None:
-            raise InputError(f"{name} needs a time zone, such as datetime.UTC. {name}={time!r}")
-        return time.astimezone(UTC).timestamp()
-    if isinstance(time, bool) or not isinstance(time, int | float):
-        raise InputError(f"{name} is a datetime or seconds since 1970 UTC. {name}={time!r}")
-    return float(time)

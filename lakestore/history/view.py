@@ -27,7 +27,7 @@ class SessionView:
     token: str = ""
     """The newest commit's."""
     alive: bool = False
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Session keys only. Shared between views: copy before handing it out."""
     rollup: Rollup | None = None
     created: EventRow | None = None

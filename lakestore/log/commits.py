@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Literal
@@ -21,8 +21,15 @@ from lakestore.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-from lakestore.log.keys import EVENT_LOGS, commit_key, is_log_folder, parse_log_name
-from lakestore.storage import Metrics, ObjectStore
+from lakestore.log.keys import (
+    EVENT_LOGS,
+    commit_key,
+    is_log_folder,
+    log_of,
+    may_hold_logs,
+    parse_log_name,
+)
+from lakestore.storage import Metrics, ObjectStore, UnreadableError
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +90,8 @@ class LogFiles:
 
     commits: list[int] = field(default_factory=list)
     rollups: list[int] = field(default_factory=list)
+    unreadable: UnreadableError | None = field(default=None, compare=False)
+    """Why it is not known what the log holds."""
 
     def without_rollups(self, versions: Collection[int]) -> LogFiles:
         """Return the same without some rollups."""
@@ -101,10 +110,40 @@ class LogFiles:
         return dense, len(dense) < len(later)
 
 
-def list_logs(store: ObjectStore, prefix: str) -> Iterator[tuple[str, LogFiles]]:
-    """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing."""
+def list_logs(store: ObjectStore, prefix: str, after: str = "") -> Iterator[tuple[str, LogFiles]]:
+    """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing.
+
+    Only files whose keys come after `after`. A log that cannot be listed is yielded too, and says
+    so: it must not hide the others.
+
+    Raises:
+        UnreadableError: a folder of many logs cannot be listed, so that nobody knows which.
+        StorageError: the store failed.
+    """
+    closed: list[UnreadableError] = []
+    logs = dict(_logs(_names(store, prefix, after, closed)))
+    for error in closed:
+        for key in error.keys:
+            log = log_of(key)
+            if log is None and may_hold_logs(key):
+                raise error
+            if log is not None and (key == log or parse_log_name(key.split("/")[5])):
+                logs.setdefault(log, LogFiles()).unreadable = error
+    return iter(logs.items())
+
+
+def _names(
+    store: ObjectStore, prefix: str, after: str, closed: list[UnreadableError]
+) -> Iterator[str]:
+    try:
+        yield from store.names(prefix, after)
+    except UnreadableError as error:
+        closed.append(error)
+
+
+def _logs(keys: Iterable[str]) -> Iterator[tuple[str, LogFiles]]:
     current, files = "", LogFiles()
-    for key in store.names(prefix):
+    for key in keys:
         folder, _, name = key.rpartition("/")
         if folder != current:
             if current.count("/") == _LOG_DEPTH and folder.startswith(current + "/"):
@@ -120,9 +159,19 @@ def list_logs(store: ObjectStore, prefix: str) -> Iterator[tuple[str, LogFiles]]
         yield current + "/", files
 
 
-def list_log(store: ObjectStore, log: str) -> LogFiles:
-    """Return the files of the log with prefix `log`, none when there is no such log."""
-    return next((files for found, files in list_logs(store, log) if found == log), LogFiles())
+def list_log(store: ObjectStore, log: str, above: int = 0) -> LogFiles:
+    """Return the files of the log with prefix `log`, none when there is no such log.
+
+    Those below version `above` are left out, its commit too.
+
+    Raises:
+        StorageError: the store failed, or what the log holds cannot be told.
+    """
+    listed = list_logs(store, log, commit_key(log, above) if above else "")
+    files = next((files for found, files in listed if found == log), LogFiles())
+    if files.unreadable is not None:
+        raise files.unreadable
+    return files
 
 
 def put_commit(
@@ -145,10 +194,7 @@ def put_commit(
         StorageError: it did not land.
     """
     in_doubt = False
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            metrics.add("retries")
-            clock.sleep(_FIRST_PAUSE_SECONDS * 4 ** (attempt - 1))
+    for _ in attempts(clock, metrics):
         outcome = _send(store, key, body, in_doubt=in_doubt)
         if outcome == "created":
             return None
@@ -159,7 +205,16 @@ def put_commit(
         if there is not None:
             metrics.add("conflicts")
             return there
-    raise UnknownOutcomeError(f"the commit may have landed, or may still. {key=}")
+    raise unknown(key)
+
+
+def attempts(clock: Clock, metrics: Metrics) -> Iterator[None]:
+    """Yield as often as what may have landed is sent again, with growing pauses between."""
+    yield
+    for number in range(_ATTEMPTS - 1):
+        metrics.add("retries")
+        clock.sleep(_FIRST_PAUSE_SECONDS * 4**number)
+        yield
 
 
 def _send(
@@ -175,7 +230,7 @@ def _send(
     except StorageError as error:
         if not in_doubt:
             raise
-        raise UnknownOutcomeError(f"an earlier request may have landed. {key=}") from error
+        raise unknown(key) from error
     return "created"
 
 
@@ -186,7 +241,15 @@ def _read_back(store: ObjectStore, key: str) -> bytes | None:
     except NotFoundError:
         return None
     except StorageError as error:
-        raise UnknownOutcomeError(f"could not read the commit back. {key=}") from error
+        raise unknown(key) from error
+
+
+def unknown(key: str) -> UnknownOutcomeError:
+    """Return the error for a commit of which nobody can tell now whether it stands as a whole."""
+    return UnknownOutcomeError(
+        "the store failed, and the commit may have landed or may still: to send the same once more"
+        f" is safe, and it is stored once. {key=}"
+    )
 
 
 def probe(store: ObjectStore, log: str, version: int) -> bytes | None:

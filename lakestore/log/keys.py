@@ -47,7 +47,7 @@ def check_id(what: str, value: object) -> str:
     if not value:
         raise InputError(f"{what} must not be empty")
     if "\x00" in value:
-        raise InputError(f"{what} must not contain NUL. {value!r}")
+        raise InputError(f"{what} must not contain NUL")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -98,6 +98,9 @@ class SessionKey:
         """The prefix of the session's log."""
         return f"{user_logs(self.app_name, self.user_id)}session={encode_id(self.session_id)}/"
 
+    def __repr__(self) -> str:
+        return f"SessionKey({self.log!r})"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Scope:
@@ -111,6 +114,9 @@ class Scope:
         """The prefix of the scope's state entries."""
         user = NONE if self.user_id is None else encode_id(self.user_id)
         return f"{app_entries(self.app_name)}user={user}/"
+
+    def __repr__(self) -> str:
+        return f"Scope({self.entries!r})"
 
 
 def proof_key(token: str) -> str:
@@ -163,6 +169,21 @@ def parse_entry_name(name: str) -> tuple[str, bool] | None:
     """Return stamp and whether it is a fold for a name among entries, None for a stray."""
     match = _ENTRY_NAME.fullmatch(name)
     return None if match is None else (match[1], bool(match[2]))
+
+
+def log_of(key: str) -> str | None:
+    """Return the prefix of the session log that `key` is in, or is itself; None above all logs."""
+    folder = "/".join(key.split("/")[:5]) + "/"
+    return folder if is_log_folder(folder) else None
+
+
+def may_hold_logs(folder: str) -> bool:
+    """Tell whether session logs can be below `folder`, by its name; strays hold none."""
+    if EVENT_LOGS.startswith(folder):
+        return True
+    parts = folder.removeprefix(EVENT_LOGS).rstrip("/").split("/")
+    named = zip(parts, ("app=", "user="), strict=False)
+    return len(parts) <= 2 and all(part.startswith(name) for part, name in named)
 
 
 @lru_cache(maxsize=16)

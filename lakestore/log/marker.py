@@ -10,6 +10,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass
 
+from lakestore.checks import check_seconds
 from lakestore.clock import Clock, NewToken
 from lakestore.errors import (
     AlreadyExistsError,
@@ -36,6 +37,8 @@ class Limits:
     """Seconds for which objects that are no longer needed are kept."""
 
     def __post_init__(self) -> None:
+        check_seconds("view_age", self.view_age)
+        check_seconds("grace", self.grace)
         if not 0 < self.view_age * 2 < self.grace < math.inf:
             raise InputError(
                 "the grace must be more than twice the view age limit, and both above 0."

@@ -23,6 +23,11 @@ def visible(text: str) -> str:
     return "".join(_visible(letter) for letter in text)
 
 
+def visible_lines(text: str) -> str:
+    """Return `text` with its lines kept, and all else as `visible` does."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
 def width(text: str) -> int:
     """Return how many columns `text` takes: wide letters take two, combining marks none."""
     return sum(_columns(letter) for letter in text)

@@ -6,7 +6,7 @@ from lakestore.storage.metrics import Metrics
 from lakestore.storage.options import OPTIONS, known_options
 from lakestore.storage.pool import Pool
 from lakestore.storage.retrying import RetryingStore
-from lakestore.storage.store import ObjectStore, StoredObject
+from lakestore.storage.store import ObjectStore, StoredObject, UnreadableError
 from lakestore.storage.urls import ClientName, open_store
 from lakestore.storage.wrappers import CountingStore, ReadOnlyStore
 
@@ -22,6 +22,7 @@ __all__ = [
     "ReadOnlyStore",
     "RetryingStore",
     "StoredObject",
+    "UnreadableError",
     "known_options",
     "open_store",
 ]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,14 +26,23 @@ from lakestore.errors import (
     UnknownOutcomeError,
     UnsupportedStoreError,
 )
-from lakestore.storage.store import ObjectStore, StoredObject, check_body, check_range
+from lakestore.storage.store import (
+    ObjectStore,
+    StoredObject,
+    UnreadableError,
+    check_body,
+    check_range,
+)
 
 logger = logging.getLogger(__name__)
 
 _ASIDE = ".tmp"
+_ASIDE_NAME = re.compile(r"[0-9]+-[0-9a-f]+")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _CANNOT_LINK = (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK)
+_ITS_OWN = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.EIO)
+"""Errors that tell something of one file or folder, and nothing of the others."""
 _FOLDERS_REMEMBERED = 16_384
 _DEEPEST = 16
 
@@ -40,7 +50,8 @@ _DEEPEST = 16
 class LocalStore(ObjectStore):
     """Objects as files below a folder, which is made when the first object is.
 
-    Folders are never removed and half-written files live in `.tmp/`, which no listing shows.
+    Folders are never removed and half-written files live in `.tmp/`, which no listing shows; those
+    of killed writers go when a later process first writes.
     """
 
     near = True
@@ -52,6 +63,7 @@ class LocalStore(ObjectStore):
         self.url = Path(self._root).as_posix()
         # Folders whose own entry this process has made durable, oldest use first.
         self._durable: OrderedDict[str, None] = OrderedDict()
+        self._grace: float | None = None
 
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
@@ -71,6 +83,29 @@ class LocalStore(ObjectStore):
             raise UnknownOutcomeError(
                 f"written, but the folder could not be made durable. {key=} reason={error}"
             ) from error
+        if self._grace is not None:
+            grace, self._grace = self._grace, None
+            self._sweep_aside(path, grace)
+
+    @override
+    def clear_leftovers(self, grace: float) -> None:
+        self._grace = grace
+
+    def _sweep_aside(self, created: str, grace: float) -> None:
+        """Remove files written aside more than `grace` seconds before `created` was.
+
+        A writer that still holds one has stalled for longer than it may, and fails when it links.
+        """
+        try:
+            latest = os.stat(created).st_mtime - grace
+            with os.scandir(self._prefix + _ASIDE) as found:
+                for entry in found:
+                    ours = _ASIDE_NAME.fullmatch(entry.name)
+                    if ours and entry.stat(follow_symlinks=False).st_mtime < latest:
+                        with suppress(OSError):  # another process was quicker, or it is not ours
+                            os.unlink(entry.path)
+        except OSError as error:  # what was to be written stands; another process will try again
+            logger.info("leftovers could not be removed. url=%r reason=%s", self.url, error)
 
     def _write_aside(self, body: bytes) -> str:
         folder = self._prefix + _ASIDE
@@ -180,18 +215,18 @@ class LocalStore(ObjectStore):
     @override
     def names(self, prefix: str, after: str = "") -> Iterator[str]:
         folder, _, _ = prefix.rpartition("/")
+        closed: dict[str, OSError] = {}
         try:
-            yield from self._walk(folder + "/" if folder else "", prefix, after)
+            yield from self._walk(folder + "/" if folder else "", prefix, after, closed)
         except OSError as error:
             raise _failed("list", prefix, error) from error
+        for key, reason in closed.items():
+            raise UnreadableError(f"could not list. {key=} {reason=!s}", *closed) from reason
 
-    def _walk(self, folder: str, prefix: str, after: str) -> Iterator[str]:
-        try:
-            with os.scandir(self._path(folder)) as found:
-                names = sorted(_listed_name(entry) for entry in found if _leads_somewhere(entry))
-        except _NOT_THERE:
-            return
-        for name in names:
+    def _walk(
+        self, folder: str, prefix: str, after: str, closed: dict[str, OSError]
+    ) -> Iterator[str]:
+        for name in self._names_in(folder, closed):
             key = folder + name
             if not (key.startswith(prefix) or prefix.startswith(key)) or key == _ASIDE + "/":
                 continue
@@ -201,7 +236,20 @@ class LocalStore(ObjectStore):
             # Keys below sort right after the folder's own name, so one comparison skips it. What
             # is deeper than any key of ours is a link that leads back.
             elif (key >= after or after.startswith(key)) and key.count("/") < _DEEPEST:
-                yield from self._walk(key, prefix, after)
+                yield from self._walk(key, prefix, after, closed)
+
+    def _names_in(self, folder: str, closed: dict[str, OSError]) -> Sequence[str]:
+        """Return what is in `folder`, in order; note in `closed` when that cannot be read."""
+        try:
+            with os.scandir(self._path(folder)) as found:
+                return sorted(name for entry in found if (name := _listed_name(entry)))
+        except _NOT_THERE:
+            pass
+        except OSError as error:
+            if error.errno not in _ITS_OWN:
+                raise
+            closed[folder] = error
+        return ()
 
     @override
     def delete(self, key: str) -> None:
@@ -217,7 +265,10 @@ class LocalStore(ObjectStore):
 
 
 def _failed(verb: str, key: str, error: OSError) -> StorageError:
-    return StorageError(f"could not {verb}. {key=} reason={error}")
+    text = f"could not {verb}. {key=} reason={error}"
+    if verb == "read" and error.errno in _ITS_OWN:
+        return UnreadableError(text, key)
+    return StorageError(text)
 
 
 def _tidy(aside: str) -> None:
@@ -228,11 +279,15 @@ def _tidy(aside: str) -> None:
 
 
 def _listed_name(entry: os.DirEntry[str]) -> str:
+    """Return the name, with a slash if it is a folder's; "" for a link that leads nowhere."""
+    if entry.is_symlink():
+        try:
+            entry.stat()
+        except _NOT_THERE:
+            return ""
+        except OSError:  # what it leads to is closed to us; to open it as a folder will tell
+            return entry.name + "/"
     return entry.name + "/" if entry.is_dir() else entry.name
-
-
-def _leads_somewhere(entry: os.DirEntry[str]) -> bool:
-    return not entry.is_symlink() or os.path.exists(entry.path)
 
 
 def _fsync_folder(folder: str) -> None:

@@ -42,12 +42,11 @@ class Pool:
                 return self._threads.submit(call)
             except RuntimeError:  # the interpreter is shutting down
                 pass
-        done: Future[R] = Future()
-        try:
-            done.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
-            done.set_exception(error)
-        return done
+        return _done(call)
+
+    def start(self, call: Callable[[], R], *, near: bool) -> Future[R]:
+        """Run `call` beside what the caller does next, or before that, right here, if `near`."""
+        return _done(call) if near else self.submit(call)
 
     def map(self, call: Callable[[T], R], items: Sequence[T], *, near: bool) -> list[R]:
         """Return `call` of each item, in their order, run side by side.
@@ -75,6 +74,15 @@ class Pool:
             threads, self._threads = self._threads, None
         if threads is not None and self._pid == os.getpid():
             threads.shutdown()
+
+
+def _done(call: Callable[[], R]) -> Future[R]:
+    done: Future[R] = Future()
+    try:
+        done.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+        done.set_exception(error)
+    return done
 
 
 def _each(call: Callable[[T], R], items: Sequence[T]) -> Callable[[], list[R]]:

@@ -6,7 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakestore.errors import InputError
+from lakestore.errors import InputError, StorageError
+
+
+class UnreadableError(StorageError):
+    """What is there and cannot be read, for a reason that is its own; all else may be readable."""
+
+    def __init__(self, text: str, *keys: str) -> None:
+        super().__init__(text)
+        self.keys = keys
+        """The object, or the folders (ending in `/`) that were to be listed."""
+
 
 PAGE = 1_000
 """How many objects a bucket lists at a time; each further page is a request of its own."""
@@ -59,6 +69,7 @@ class ObjectStore(ABC):
 
         Raises:
             NotFoundError: no object under `key`.
+            UnreadableError: this object is closed to us, or damaged.
             StorageError: it could not be read.
         """
 
@@ -88,6 +99,7 @@ class ObjectStore(ABC):
         A prefix under which nothing is stored yields nothing.
 
         Raises:
+            UnreadableError: when all else was yielded: some folders are closed to us, or damaged.
             StorageError: the store could not list.
         """
 
@@ -106,6 +118,13 @@ class ObjectStore(ABC):
         Raises:
             ReadOnlyError: the store was opened for reading.
             StorageError: it may still be there.
+        """
+
+    def clear_leftovers(self, grace: float) -> None:  # noqa: B027 - most stores leave nothing
+        """Let the first write also remove what writers that were killed left behind.
+
+        Args:
+            grace: Seconds for which a leftover may still be someone's, by the store's own time.
         """
 
     def close(self) -> None:  # noqa: B027 - most stores hold nothing

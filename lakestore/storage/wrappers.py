@@ -51,6 +51,10 @@ class Wrapper(ObjectStore):
         self._inner.delete(key)
 
     @override
+    def clear_leftovers(self, grace: float) -> None:
+        self._inner.clear_leftovers(grace)
+
+    @override
     def close(self) -> None:
         self._inner.close()
 
@@ -117,6 +121,10 @@ class ReadOnlyStore(Wrapper):
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
         raise ReadOnlyError(f"the lake was opened with read_only=True. url={self.url!r}")
+
+    @override
+    def clear_leftovers(self, grace: float) -> None:
+        """Do nothing: there will be no write."""
 
     @override
     def delete(self, key: str) -> None:

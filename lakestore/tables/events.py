@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from lakestore.errors import FormatError
 from lakestore.tables.parquet import TypedFile, open_parquet, read_groups, write_large, write_small
+from lakestore.tables.state import from_json
 from lakestore.tables.thin import THIN_FIELDS, thin_columns
 
 Kind = Literal["create", "event", "delete", "checkpoint"]
@@ -49,7 +51,7 @@ _COMPRESS_FROM = 2_048
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One stored row; texts are JSON where the name says so."""
+    """One stored row; texts are JSON where the name says so. Its repr shows nothing of people."""
 
     version: int
     """The commit's number in its session's log, from 1."""
@@ -58,9 +60,9 @@ class EventRow:
     kind: Kind
     """`create`: a session begins; `event`; `delete`: it ends; `checkpoint`: what the rows before
     it, in a rollup, fold to."""
-    app_name: str
-    user_id: str
-    session_id: str
+    app_name: str = field(repr=False)
+    user_id: str = field(repr=False)
+    session_id: str = field(repr=False)
     committed_at: int
     """The writer's clock in microseconds since 1970 UTC: informative, never orders."""
     token: str
@@ -69,16 +71,18 @@ class EventRow:
     """The token of the commit that the writer saw as the last, empty before the first."""
     stamp: str | None = None
     """Orders the commit's shared state; null when it touches none."""
-    state_delta: str | None = None
+    state_delta: str | None = field(default=None, repr=False)
     """JSON object of the state keys that the row sets, null when none: `app:` and `user:` keys
     with their prefix. A `create` row has the initial state, a `checkpoint` row the folded one."""
-    event_json: str | None = None
+    event_json: str | None = field(default=None, repr=False)
     """The whole ADK event; null when the kind is not `event`."""
 
 
 RESERVED = ("payloads",)
 """Columns that only a newer version writes: an object that has one must be refused."""
 _NAMES = tuple(field.name for field in fields(EventRow))
+_ROW = pa.struct(list(COMMIT_SCHEMA))
+_values = attrgetter(*COMMIT_SCHEMA.names)
 
 
 def delta_of(row: EventRow) -> dict[str, Any]:
@@ -90,7 +94,7 @@ def delta_of(row: EventRow) -> dict[str, Any]:
     if row.state_delta is None:
         return {}
     try:
-        delta = json.loads(row.state_delta)
+        delta = from_json(row.state_delta)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"a state delta is damaged. version={row.version:020}") from error
     if not isinstance(delta, dict):
@@ -110,8 +114,8 @@ def event_of(row: EventRow) -> dict[str, Any]:
 def to_table(rows: Sequence[EventRow]) -> pa.Table:
     """Return `rows` as a table in `SCHEMA`, in the order given."""
     table = _stored_columns(rows)
-    for field, values in zip(THIN_FIELDS, thin_columns(rows), strict=True):
-        table = table.append_column(field, pa.array(values, field.type))
+    for column, values in zip(THIN_FIELDS, thin_columns(rows), strict=True):
+        table = table.append_column(column, pa.array(values, column.type))
     return table
 
 
@@ -125,13 +129,9 @@ def from_table(table: pa.Table) -> list[EventRow]:
 
 
 def _stored_columns(rows: Sequence[EventRow]) -> pa.Table:
-    return pa.Table.from_arrays(
-        [
-            pa.array([getattr(row, field.name) for row in rows], field.type)
-            for field in COMMIT_SCHEMA
-        ],
-        schema=COMMIT_SCHEMA,
-    )
+    # All columns in one call: each call costs more than the values of a row.
+    columns = pa.array([_values(row) for row in rows], _ROW).flatten()
+    return pa.Table.from_arrays(columns, schema=COMMIT_SCHEMA)
 
 
 def encode_commit(rows: Sequence[EventRow]) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -37,23 +38,25 @@ SCHEMA = pa.schema(
 class StateRow:
     """One shared key as one commit set it."""
 
-    app_name: str
-    user_id: str | None
+    app_name: str = field(repr=False)
+    user_id: str | None = field(repr=False)
     """Null for the app's own state."""
-    key: str
+    key: str = field(repr=False)
     """Without its prefix."""
-    value: str
+    value: str = field(repr=False)
     """JSON."""
     stamp: str
     """Orders writes to the key; texts compare."""
-    session_id: str
+    session_id: str = field(repr=False)
     """The session whose commit set it."""
-    source_user_id: str
+    source_user_id: str = field(repr=False)
     """The user of that session; the same as `user_id` in a user's own state."""
     version: int
     """The version of that commit."""
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_DECODER = json.JSONDecoder(parse_constant=str, parse_float=lambda text: finite(float(text)))
 _NAMES = tuple(field.name for field in fields(StateRow))
 
 
@@ -114,5 +117,37 @@ def split_scopes(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 
 
 def to_json(value: object) -> str:
-    """Return JSON without blanks; texts stay readable."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """Return JSON without blanks; texts stay readable, keys keep their order.
+
+    NaN and infinities, which JSON lacks, become texts: see `finite`.
+    """
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:
+        return _ENCODER.encode(finite(value))
+
+
+def from_json(text: str) -> Any:
+    """Return what `to_json` wrote, or another program, whose `NaN` or 1e999 become texts too.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it nests too deep.
+    """
+    return _DECODER.decode(text)
+
+
+def finite(value: Any) -> Any:
+    """Return `value` with "NaN", "Infinity" and "-Infinity", as in proto3, for what JSON lacks.
+
+    It is `value` itself when there are none.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, dict):
+        changed = {key: finite(item) for key, item in value.items()}
+        return changed if any(changed[key] is not value[key] for key in value) else value
+    if isinstance(value, list | tuple):
+        items = [finite(item) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value

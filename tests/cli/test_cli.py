@@ -136,6 +136,24 @@ def test_show_says_that_there_is_no_such_session(url: str) -> None:
     assert missing.stderr.endswith('"select session_id from sessions"\n')
 
 
+def test_errors_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    """Ids and values that an error has to show come out as signs, on their lines."""
+    url = str(tmp_path / "lake")
+    with Lake.open(url) as lake:
+        sessions = LakeSessionService(lake).sync
+        for user in ("ana\x1b[31m", "ben\x9b31m"):
+            sessions.create_session(app_name="a\x1b[2J", user_id=user, session_id="s")
+    for result in (
+        run("show", url, "s"),
+        run("show", url, "t\x1b[31m"),
+        run("sql", url, "select user_id::int from sessions"),
+    ):
+        assert result.exit_code == 1
+        assert not any(sign in result.stderr for sign in ("\x1b", "\x9b"))
+    assert "ana�[31m" in run("show", url, "s").stderr
+    assert len(run("show", url, "s").stderr.splitlines()) == 3
+
+
 def test_sql_prints_a_table(url: str) -> None:
     """The default is a table for people."""
     query = "select author, count(*) as events, sum(total_tokens) as tokens from events group by 1"

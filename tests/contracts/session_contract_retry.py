@@ -88,6 +88,19 @@ class RedeliveryContract:
         assert texts(other) == ["hello"]
         assert contents(other) == contents(await loaded(sessions, session))
 
+    async def test_retry_through_a_handle_that_shows_nothing_is_stored_once(
+        self, sessions: BaseSessionService
+    ) -> None:
+        """A handle loaded without its events takes no second one of the last of them either."""
+        event = said("hello", delta={"k": 1, "app:q": 1})
+        session = await session_with(sessions, [said("first"), copy.deepcopy(event)])
+        other = await loaded(sessions, session, num_recent_events=0)
+        await sessions.append_event(other, copy.deepcopy(event))
+        await sessions.append_event(other, said("next"))
+
+        assert texts(other) == ["hello", "next"]
+        assert texts(await loaded(sessions, session)) == ["first", "hello", "next"]
+
     async def test_handle_takes_over_what_another_delivered(
         self, sessions: BaseSessionService, elsewhere: BaseSessionService
     ) -> None:

@@ -43,9 +43,9 @@ def asked(text: str) -> Event:
     return Event(author="user", content=content)
 
 
-async def begin(service: LakeSessionService, events: int = 0) -> Session:
+async def begin(service: LakeSessionService, events: int = 0, user: str = USER) -> Session:
     """Create a session under a generated id and append `events` events, one by one."""
-    session = await service.create_session(app_name=APP, user_id=USER)
+    session = await service.create_session(app_name=APP, user_id=user)
     for number in range(events):
         await service.append_event(session, said(f"{number}"))
     return session

@@ -87,12 +87,12 @@ class FaultProxy:
 
 
 @contextmanager
-def fault_proxy(server: str) -> Iterator[FaultProxy]:
-    """Run a proxy before the server at that address, in a thread of its own."""
+def fault_proxy(server: str, proxy: FaultProxy | None = None) -> Iterator[FaultProxy]:
+    """Run a proxy (None: a plain one) before the server at that address, in its own thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="fault-proxy", daemon=True)
     thread.start()
-    proxy = FaultProxy("")
+    proxy = proxy or FaultProxy("")
     connections: set[asyncio.Task[None]] = set()
     target = urlsplit(server)
     place = (target.hostname or "", target.port or 80)

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 from typing_extensions import override
 
 from lakestore.errors import AlreadyExistsError, NotFoundError, StorageError, UnknownOutcomeError
-from lakestore.storage import ObjectStore, StoredObject
+from lakestore.storage import ObjectStore, StoredObject, UnreadableError
 from tests.support.clocks import ManualClock
 
 R = TypeVar("R")
@@ -74,11 +74,25 @@ class AroundStore(ObjectStore):
     @override
     def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
         # Taken at once, so that the request is over when something else is let in.
-        yield from self.around("list", prefix, lambda: [*self.inner.list(prefix, after)])
+        found, closed = self.around("list", prefix, lambda: _taken(self.inner, prefix, after))
+        yield from found
+        if closed is not None:
+            raise closed
 
     @override
     def delete(self, key: str) -> None:
         self.around("delete", key, lambda: self.inner.delete(key))
+
+
+def _taken(
+    store: ObjectStore, prefix: str, after: str
+) -> tuple[list[StoredObject], UnreadableError | None]:
+    found: list[StoredObject] = []
+    try:
+        found.extend(store.list(prefix, after))
+    except UnreadableError as error:
+        return found, error
+    return found, None
 
 
 class LostReplyStore(AroundStore):

@@ -275,3 +275,53 @@ def gcp_emulator(folder: Path) -> Iterator[Bucket]:
     """Run gcp-storage-emulator, which ignores the condition of an upload."""
     with _running(folder, _gcp_emulator, gcs_bucket) as bucket:
         yield bucket
+
+
+class Restartable:
+    """A server that keeps what it has stored when it is stopped and started again."""
+
+    def __init__(self, folder: Path, planned: _Program, make: Callable[[int, str], Bucket]) -> None:
+        self._folder = folder
+        self._planned = planned
+        self._process = self._start()
+        made = _made(self._process, planned.port, lambda port: make(port, BUCKET))
+        if made is None:
+            self.stop()
+            log = (folder / "server.log").read_text()
+            raise RuntimeError(f"{planned.command[0]} does not run:\n{log[-3000:]}")
+        self.bucket = made
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with (self._folder / "server.log").open("ab") as output:
+            return subprocess.Popen(
+                self._planned.command, cwd=self._folder, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    def stop(self) -> None:
+        """End it; what it has acknowledged stays."""
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def start(self) -> None:
+        """Start it again at the same address; it may take a while until it answers."""
+        self._process = self._start()
+
+
+@contextmanager
+def restartable(folder: Path, name: str) -> Iterator[Restartable]:
+    """Run `seaweedfs` or `fake_gcs` so that it can be stopped and started, and end it."""
+    if name == "seaweedfs":
+        server = Restartable(folder, _seaweedfs(folder), s3_bucket)
+    else:
+        planned = _fake_gcs(folder)
+        on_disk = ["filesystem" if part == "memory" else part for part in planned.command]
+        on_disk += ["-filesystem-root", str(folder / "data")]
+        server = Restartable(folder, _Program(on_disk, planned.port), gcs_bucket)
+    try:
+        yield server
+    finally:
+        server.stop()

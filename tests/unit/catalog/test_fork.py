@@ -49,6 +49,7 @@ CHILDREN = {
     "leaves it": "pass",
     "drops it": "del catalog; gc.collect()",
     "drops everything": "del catalog, relation, connection; gc.collect()",
+    "drops its connection first": "del connection, relation; gc.collect(); del catalog",
     "closes it": "catalog.close()",
     "uses and closes it": "assert count() >= 1; catalog.close()",
 }

@@ -9,7 +9,6 @@ from itertools import count
 import pytest
 
 from lakestore.errors import StorageError
-from lakestore.log.entries import put_entry
 from lakestore.log.keys import SessionKey
 from lakestore.log.stamps import stamp_text
 from lakestore.tables import state
@@ -32,7 +31,7 @@ def put(world: World, micros: int, key: str, value: str) -> str:
     """Put an entry of ANA's that comes from nowhere in particular; return its stamp."""
     stamp = stamp_text(micros, 0, "00000000000000ff")
     row = StateRow("travel", "ana", key, value, stamp, "s", "ana", 1)
-    put_entry(world.store, ANA.entries, stamp, state.encode([row]), fold=False)
+    world.put_entry(ANA.entries, stamp, state.encode([row]), fold=False)
     return stamp
 
 
@@ -122,7 +121,7 @@ class TestContent:
         host = world.host()
         write(host, 10)
         expected = host.state()
-        stamps = {row.key: row.stamp for row in host.sessions.shared.read(ANA).rows.values()}
+        stamps = {row.key: row.stamp for row in host.sessions.shared.read([ANA])[ANA].rows.values()}
         host.sessions.shared.fold_entries(ANA)
         for entry in world.entries():
             if not entry.is_fold:
@@ -130,7 +129,7 @@ class TestContent:
 
         cold = world.host()
         assert cold.state() == expected
-        rows = cold.sessions.shared.read(ANA).rows.values()
+        rows = cold.sessions.shared.read([ANA])[ANA].rows.values()
         assert {row.key: row.stamp for row in rows} == stamps
 
     def test_a_late_entry_wins_over_a_fold(self, world: World) -> None:
@@ -197,7 +196,7 @@ class TestSweep:
         host.sessions.shared.fold_entries(ANA)
         stamp = stamp_text(20, 0, "00000000000000ff")
         rows = [StateRow("travel", "ana", key, "7", stamp, "s", "ana", 1) for key in ("k", "new")]
-        put_entry(world.store, ANA.entries, stamp, state.encode(rows), fold=False)
+        world.put_entry(ANA.entries, stamp, state.encode(rows), fold=False)
         world.clock.advance(GRACE)
         host.sessions.shared.fold_entries(ANA)
 

@@ -20,15 +20,15 @@ from lakestore.log.keys import SessionKey
 lake = Lake.open(sys.argv[1])
 key = SessionKey("app", "user", sys.argv[2])
 delta = {"user:k": 1, "app:k": 2, "k": 3}
-draft = Draft("e1", json.dumps({"id": "e1"}), delta)
+first, second = (Draft(name, json.dumps({"id": name}), delta) for name in ("e1", "e2"))
 print("begin create", flush=True)
 marker = lake.sessions.create(key, {}, generated=True).marker
 print("end create", flush=True)
 print("begin append", flush=True)
-marker = lake.sessions.append(key, marker, [draft]).marker
+marker = lake.sessions.append(key, marker, [first]).marker
 print("end append", flush=True)
 print("begin second append", flush=True)
-lake.sessions.append(key, marker, [draft])
+lake.sessions.append(key, marker, [second])
 print("end second append", flush=True)
 """
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from lakestore import Lake, LakeSessionService, Limits
 from lakestore.errors import AlreadyExistsError, NotFoundError, StorageError
 from lakestore.storage import LocalStore
 from tests.support.tracing import run_traced
+from tests.support.unprivileged import public_folder, unprivileged
 
 _BODY = bytes(range(256)) * 1024
 
@@ -133,27 +133,11 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / ".tmp") == []
 
 
-@contextmanager
-def unprivileged() -> Iterator[None]:
-    """Be a user whom permissions bind."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A folder that another user can reach, which one below pytest's own is not."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        yield Path(folder)
-        for path, _, _ in os.walk(folder):
-            os.chmod(path, 0o755)
+    """A folder that another user can reach."""
+    with public_folder() as folder:
+        yield folder
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="permissions are another matter here")
@@ -208,6 +192,71 @@ class TestPermissions:
         (public / "folder").chmod(0o000)
         with unprivileged(), pytest.raises(StorageError, match=r"folder|list"):
             read(store)
+
+
+class TestLeftovers:
+    """What killed writers left in `.tmp/` goes, once nobody can still need it."""
+
+    GRACE = 3600.0
+
+    def leave(self, root: Path, name: str, age: float) -> Path:
+        """Leave a half-written file that is so many seconds old."""
+        path = root / ".tmp" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"half")
+        then = path.stat().st_mtime - age
+        os.utime(path, (then, then))
+        return path
+
+    def test_the_first_write_removes_the_old_ones(self, tmp_path: Path) -> None:
+        """Older than the lake's grace; what is younger, or not ours, is never touched."""
+        Lake.open(tmp_path, limits=Limits(10.0, 60.0)).close()
+        old = self.leave(tmp_path, "123-00ff", 90.0)
+        kept = {
+            self.leave(tmp_path, "123-00fe", 30.0),
+            self.leave(tmp_path, "notes.txt", 90.0),
+        }
+        with Lake.open(tmp_path) as lake:
+            assert old.exists()
+            LakeSessionService(lake).sync.create_session(app_name="a", user_id="u")
+        assert {*(tmp_path / ".tmp").iterdir()} == kept
+
+    def test_only_the_first_write_looks(self, tmp_path: Path) -> None:
+        """Later ones cost what they cost."""
+        store = LocalStore(tmp_path)
+        store.clear_leftovers(self.GRACE)
+        store.put_if_absent("a", b"x")
+        old = self.leave(tmp_path, "123-00ff", self.GRACE + 60)
+        store.put_if_absent("b", b"x")
+        assert old.exists()
+
+    def test_time_is_that_of_the_file_system(self, tmp_path: Path) -> None:
+        """Ages are counted from a file just written, whatever this machine's clock says."""
+        store = LocalStore(tmp_path)
+        store.clear_leftovers(self.GRACE)
+        young = self.leave(tmp_path, "123-00ff", self.GRACE - 60)
+        ahead = self.leave(tmp_path, "123-00fe", -self.GRACE)
+        store.put_if_absent("a", b"x")
+        assert young.exists()
+        assert ahead.exists()
+
+    def test_what_cannot_be_removed_harms_nothing(self, tmp_path: Path) -> None:
+        """A leftover that is no file stays, and the write stands."""
+        store = LocalStore(tmp_path)
+        store.clear_leftovers(self.GRACE)
+        folder = tmp_path / ".tmp" / "123-00ff"
+        folder.mkdir(parents=True)
+        os.utime(folder, (0, 0))
+        store.put_if_absent("a", b"x")
+        assert store.get("a") == b"x"
+
+    def test_readers_remove_nothing(self, tmp_path: Path) -> None:
+        """A lake that is open for reading leaves even leftovers alone."""
+        Lake.open(tmp_path).close()
+        old = self.leave(tmp_path, "123-00ff", 7200.0)
+        with Lake.open(tmp_path, read_only=True) as lake:
+            assert lake.sql("from events").fetchall() == []
+        assert old.exists()
 
 
 # R070
