@@ -13,6 +13,7 @@ from typing import Literal
 
 from lakestore.errors import (
     AlreadyExistsError,
+    InputError,
     LakeError,
     NotFoundError,
     StorageError,
@@ -54,6 +55,7 @@ class Cause(Enum):
     UNSUPPORTED = auto()
     THROTTLED = auto()
     UNREACHABLE = auto()
+    OPTIONS = auto()
     BROKEN = auto()
     OTHER = auto()
 
@@ -77,6 +79,9 @@ _CODES = {
     Cause.THROTTLED: "SlowDown SlowDownRead SlowDownWrite Throttling ThrottlingException"
     " RequestLimitExceeded TooManyRequests TooManyRequestsException RequestThrottled"
     " rateLimitExceeded userRateLimitExceeded",
+    Cause.OPTIONS: "TypeError ValueError InvalidRegionError ParamValidationError"
+    " UnknownSignatureVersionError InvalidEndpointDiscoveryConfigurationError InvalidConfigError"
+    " InvalidS3AddressingStyleError InvalidRetryConfigurationError InvalidProxiesConfigError",
     Cause.BROKEN: "InternalError RequestTimeout ServiceUnavailable",
 }
 _BY_CODE = {code: cause for cause, codes in _CODES.items() for code in codes.split()}
@@ -109,6 +114,8 @@ SAYS = {
     " create-only writes",
     Cause.THROTTLED: "the store asks for fewer requests; send fewer, or try again later",
     Cause.UNREACHABLE: "the store cannot be reached; check endpoint_url and the network",
+    Cause.OPTIONS: "the client does not take these storage options, or what the environment or a"
+    " profile says; correct them",
     Cause.BROKEN: "the store failed or did not answer; try again",
     Cause.OTHER: "the store refused the request",
 }
@@ -157,6 +164,8 @@ def error_of(failure: Failure, verb: Verb, key: str, url: str) -> LakeError:
 def _class_of(cause: Cause, verb: Verb) -> Callable[[str], LakeError]:
     if cause is Cause.UNSUPPORTED:
         return UnsupportedStoreError
+    if cause is Cause.OPTIONS:
+        return InputError
     if cause is Cause.BROKEN:
         return UnknownOutcomeError if verb == "write" else TransientError
     return TransientError if cause in _MAY_PASS else StorageError

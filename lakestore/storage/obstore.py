@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from lakestore.errors import InputError, UnsupportedStoreError
+from lakestore.errors import InputError, StorageError, UnsupportedStoreError
 from lakestore.storage.bucket import BucketStore, Page, start_before
-from lakestore.storage.failures import Failure
+from lakestore.storage.failures import Failure, Verb
 from lakestore.storage.places import Place
 from lakestore.storage.store import StoredObject
+
+R = TypeVar("R")
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -38,6 +40,27 @@ _NAMES = {
 """Options that both clients know, by fsspec's names and obstore's."""
 
 
+_started: list[int] = []
+"""The process in which obstore's threads run, once they do."""
+
+
+def _stay_in_one_process() -> None:
+    """Refuse to go on in a forked child of a process that has used obstore.
+
+    Its threads stay with the parent, with whom the child would share their sockets: both hang.
+
+    Raises:
+        UnsupportedStoreError: this is such a child.
+    """
+    if not _started:
+        _started.append(os.getpid())
+    if _started[0] != os.getpid():
+        raise UnsupportedStoreError(
+            "obstore does not survive a fork: start processes with spawn, or leave"
+            ' client="obstore" out'
+        )
+
+
 class ObstoreStore(BucketStore):
     """Objects in a bucket that speaks S3, by way of obstore."""
 
@@ -48,23 +71,35 @@ class ObstoreStore(BucketStore):
                 f'client="obstore" is for s3:// only; leave it out for {place.protocol}://'
             )
         self._config = _config(options)
-        self._clients: dict[int, Any] = {}
+        self._client: Any = None
 
     @property
     def _store(self) -> Any:
-        """The client of this process: its threads do not follow a fork."""
-        found = self._clients.get(os.getpid())
-        if found is None:
+        """The client, made on first use."""
+        _stay_in_one_process()
+        if self._client is None:
             from obstore.store import S3Store
 
-            found = self._clients[os.getpid()] = S3Store(
+            self._client = S3Store(
                 self._bucket,
                 client_options={"connect_timeout": "5s", "timeout": "30s", "allow_http": True},
                 # Ours are the only retries, so that what is counted is what was sent.
                 retry_config={"max_retries": 0},
                 **self._config,
             )
-        return found
+        return self._client
+
+    @override
+    def _do(self, verb: Verb, key: str, call: Callable[[], R]) -> R:
+        try:
+            return super()._do(verb, key, call)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # which is no Exception
+                raise
+            raise StorageError(
+                f"could not {verb}: obstore broke off; look at the storage options. {key=}"
+                f" url={self.url!r}"
+            ) from None
 
     @override
     def _put(self, name: str, body: bytes) -> None:

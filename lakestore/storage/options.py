@@ -6,12 +6,14 @@ name is refused before anything is asked of a store; values are never shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from lakestore.errors import InputError
 
-Takes = Literal["text", "flag", "seconds", "options", "anything"]
+Takes = Literal["text", "address", "flag", "seconds", "options", "token", "anything"]
 
 OPTIONS: Mapping[str, Mapping[str, Takes]] = {
     "s3": {
@@ -20,7 +22,7 @@ OPTIONS: Mapping[str, Mapping[str, Takes]] = {
         "token": "text",
         "profile": "text",
         "anon": "flag",
-        "endpoint_url": "text",
+        "endpoint_url": "address",
         "region": "text",
         "use_ssl": "flag",
         "requester_pays": "flag",
@@ -29,10 +31,10 @@ OPTIONS: Mapping[str, Mapping[str, Takes]] = {
         "s3_additional_kwargs": "options",
     },
     "gs": {
-        "token": "anything",
+        "token": "token",
         "project": "text",
         "access": "text",
-        "endpoint_url": "text",
+        "endpoint_url": "address",
         "requester_pays": "anything",
         "requests_timeout": "seconds",
         "session_kwargs": "options",
@@ -67,21 +69,52 @@ def _read(name: str, takes: Takes, value: Any) -> Any:
         read = _FLAGS.get(value.lower())
     elif takes == "seconds" and isinstance(value, str):
         read = float(value) if value.replace(".", "", 1).isdigit() else None
-    wanted = _TYPES[takes]
-    if not isinstance(read, wanted) or (takes == "text" and not read):
+    if not isinstance(read, _TYPES[takes]) or not _MAY_BE.get(takes, _any)(read):
         raise InputError(f"the storage option {name!r} takes {_NAMED[takes]}")
     return read
 
 
+def _any(_: object) -> bool:
+    return True
+
+
+def _is_word(text: str) -> bool:
+    return bool(text) and text.isprintable() and " " not in text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    web = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return web and _is_word(text) and not (parts.username or parts.query or parts.fragment)
+
+
+def _is_token(value: object) -> bool:
+    return not isinstance(value, str) or value in _GCS_TOKENS or Path(value).is_file()
+
+
+_GCS_TOKENS = ("google_default", "cache", "anon", "browser", "cloud")
+_MAY_BE: Mapping[Takes, Callable[[Any], bool]] = {
+    "text": _is_word,
+    "address": _is_address,
+    "token": _is_token,
+}
 _TYPES: Mapping[Takes, Any] = {
     "text": str,
+    "address": str,
+    "token": object,
     "flag": bool,
     "seconds": (int, float),
     "options": Mapping,
     "anything": object,
 }
 _NAMED: Mapping[Takes, str] = {
-    "text": "a text that is not empty",
+    "text": "a text that is not empty, without blanks",
+    "address": "an address such as https://host:port, without credentials",
+    "token": f"the path of a file with credentials, which is there, or one of {_GCS_TOKENS}, or"
+    " credentials as gcsfs takes them",
     "flag": "true or false",
     "seconds": "a number of seconds",
     "options": "a dictionary, which a URI cannot hold",

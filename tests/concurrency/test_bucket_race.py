@@ -57,6 +57,32 @@ def processes() -> Iterator[Processes]:
     started.close()
 
 
+FORKED = """
+import os, sys
+from lakestore.errors import UnsupportedStoreError
+from lakestore.storage import open_store
+store = open_store({url!r}, {options!r}, client="obstore")
+store.put_if_absent("parent", b"x")
+child = os.fork()
+if child == 0:
+    try:
+        store.get("parent")
+    except UnsupportedStoreError as error:
+        os._exit(7 if "fork" in str(error) else 8)
+    os._exit(9)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+store.put_if_absent("after", b"x")
+sys.exit(code)
+"""
+
+
+def test_a_forked_child_is_told_that_obstore_is_not_for_it(moto: Bucket) -> None:
+    """Obstore's threads stay with the parent: a child that went on would hang, and its parent."""
+    program = FORKED.format(url=moto.fresh(), options=dict(moto.storage_options))
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=PATIENCE, check=False)
+    assert done.returncode == 7
+
+
 def check_winners(store: ObjectStore, won: list[list[int]], turns: int) -> None:
     """Every turn has one winner, whose bytes stand there whole."""
     winners = {turn: [w for w, wins in enumerate(won) if turn in wins] for turn in range(turns)}

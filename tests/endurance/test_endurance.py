@@ -18,7 +18,7 @@ import pytest
 from typing_extensions import override
 
 from lakestore import Lake, Limits
-from tests.endurance.journal import now, read_journals
+from tests.endurance.journal import read_journals
 from tests.endurance.worker import NAMES
 from tests.simulator.checker import check
 from tests.support.fault_proxy import Fault, FaultProxy, Sent, fault_proxy
@@ -55,9 +55,7 @@ class Weather(FaultProxy):
 class Crowd:
     """Workers that come and go."""
 
-    def __init__(self, bucket: Bucket, url: str, journals: Path, seconds: float = 0.0) -> None:
-        self.until = now() + int(seconds * 1e9)
-        """When they are to end."""
+    def __init__(self, bucket: Bucket, url: str, journals: Path) -> None:
         self._bucket = bucket
         self._url = url
         self._journals = journals
@@ -74,7 +72,6 @@ class Crowd:
             "storage_options": dict(self._bucket.storage_options),
             "journal": str(self._journals),
             "name": f"W{self._started}",
-            "until": self.until,
             "seed": self._draw.random(),
             "final": final,
         }
@@ -99,10 +96,21 @@ class Crowd:
             time.sleep(LIMITS.grace * self._draw.choice((0.2, 1.1)))
             worker.send_signal(signal.SIGCONT)
 
+    def wait_until_at_work(self) -> None:
+        """Wait until each has begun its first call: to import ADK takes longer than most calls."""
+        until = time.monotonic() + 90
+        while len(list(self._journals.glob("*.jsonl"))) < self._started:
+            assert time.monotonic() < until, self._log()
+            time.sleep(0.1)
+
+    def _log(self) -> str:
+        return (self._journals / "workers.log").read_text()[-4000:]
+
     def end(self) -> None:
-        """Wait for all, none of which may have failed."""
+        """Tell all to end, and wait for them; none may have failed."""
+        (self._journals / "stop").touch()
         for worker in self._running:
-            assert worker.wait(120) == 0, (self._journals / "workers.log").read_text()[-4000:]
+            assert worker.wait(120) == 0, self._log()
         self._running.clear()
 
     def kill(self) -> None:
@@ -117,18 +125,19 @@ def _endure(server: Restartable, weather: FaultProxy, journals: Path, seconds: f
     url = through.fresh()
     with Lake.open(url, storage_options=server.bucket.storage_options, limits=LIMITS):
         pass
-    crowd = Crowd(through, url, journals, seconds)
+    crowd = Crowd(through, url, journals)
     try:
         for _ in range(PROCESSES):
             crowd.start()
-        restart_at = crowd.until - int(seconds / 2 * 1e9)
-        while now() < crowd.until:
+        crowd.wait_until_at_work()
+        begun, restarted = time.monotonic(), False
+        while (passed := time.monotonic() - begun) < seconds:
             time.sleep(1.5)
-            if now() > restart_at:
+            if passed > seconds / 2 and not restarted:
                 server.stop()
                 time.sleep(2)
                 server.start()
-                restart_at = 2 * crowd.until
+                restarted = True
             crowd.disturb()
         crowd.end()
         readers = Crowd(server.bucket, url, journals / "final")
@@ -157,6 +166,6 @@ def test_every_promise_is_kept(name: str, seconds: float, tmp_path: Path) -> Non
     calls = [*read_journals(journals), *read_journals(journals / "final")]
     outcomes = Counter((call.kind, call.outcome) for call in calls)
     print(f"killed {crowd.killed}, calls {dict(outcomes)}")  # noqa: T201 - what was endured
-    assert outcomes["append", "ok"] > 10 * seconds / 15
+    assert outcomes["append", "ok"] > seconds
     assert crowd.killed
     assert check(calls, NAMES) == []

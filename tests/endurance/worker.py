@@ -1,7 +1,7 @@
 """A process that works on a lake until it is told to stop, or killed.
 
 `python -m tests.endurance.worker SETTINGS` takes JSON: `url`, `storage_options`, `journal`,
-`name`, `until` (on the clock of `journal.now`), `seed`, `final`.
+`name`, `seed`, `final`. It works until the file `stop` is in the folder `journal`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from google.adk.sessions.session import Session
 from lakestore import Lake, LakeSessionService
 from lakestore.adk.appending import session_key
 from lakestore.errors import StorageError
-from tests.endurance.journal import Journal, now
+from tests.endurance.journal import Journal
 from tests.simulator.actors import facts_of, outcome_of, shared_keys, shared_of
 from tests.simulator.record import Call, Name, Seen
 
@@ -61,9 +61,9 @@ class Worker:
         self.final = False
         """Whether it reads after all others have ended."""
 
-    def work(self, until: int) -> None:
-        """Work until then."""
-        while now() < until:
+    def work(self, stop: Path) -> None:
+        """Work until that file is there."""
+        while not stop.exists():
             (does,) = self._draw.choices(list(_DOES), list(_DOES.values()))
             getattr(self, does)(self._draw.choice(NAMES))
 
@@ -235,7 +235,7 @@ def main() -> None:
     if worker.final:
         worker.read_all()
     else:
-        worker.work(settings["until"])
+        worker.work(Path(settings["journal"]) / "stop")
 
 
 if __name__ == "__main__":
