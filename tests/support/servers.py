@@ -96,7 +96,8 @@ def _program(name: str) -> str:
 
 def _moto(_folder: Path) -> _Program:
     (port,) = free_ports(1)
-    return _Program([_program("moto_server"), "-H", "127.0.0.1", "-p", str(port)], port)
+    program = str(Path(__file__).with_name("moto_server.py"))
+    return _Program([sys.executable, "-P", program, "-H", "127.0.0.1", "-p", str(port)], port)
 
 
 def _seaweedfs(folder: Path) -> _Program:
