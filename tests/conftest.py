@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import ceph as cephs
 from tests.support import servers
 from tests.support.servers import RUNNING, Bucket
 
@@ -47,4 +48,12 @@ def fake_gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     """A bucket on fake-gcs-server."""
     with servers.fake_gcs(tmp_path_factory.mktemp("fake-gcs")) as bucket:
         RUNNING["fake_gcs"] = bucket
+        yield bucket
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    """A bucket on Ceph; who asks for it is marked so, as it must be installed."""
+    with cephs.ceph(tmp_path_factory.mktemp("ceph")) as bucket:
+        RUNNING["ceph"] = bucket
         yield bucket

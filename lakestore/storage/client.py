@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import sys
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -107,6 +108,10 @@ def _on(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _after_fork() -> None:
+    asyn = sys.modules.get("fsspec.asyn")
+    if asyn is not None:
+        # Older releases do not do so themselves: the loop is not run here, its lock may be held.
+        asyn.reset_lock()
     for client in list(_clients):
         client._begin_anew()
 

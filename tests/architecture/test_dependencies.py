@@ -25,8 +25,9 @@ _PARTS = {"pydantic_core": "pydantic"}
 
 def _declared() -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    # An extra that the package imports when asked to is a dependency with a range like any other.
-    lines = [*project["dependencies"], *project["optional-dependencies"]["obstore"]]
+    # An extra for users is a dependency with a range like any other.
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["obstore"], *extras["notebook"]]
     return {canonicalize_name(req.name): req for req in map(Requirement, lines)}
 
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.support.servers import free_ports
@@ -20,7 +21,9 @@ _USER = "postgres"
 
 
 def find_postgres() -> Path | None:
-    """Return the folder with the server's programs, None when it is not installed."""
+    """Return the folder with the server's programs, None when it or asyncpg is not installed."""
+    if find_spec("asyncpg") is None:
+        return None
     on_path = shutil.which("pg_ctl")
     if on_path:
         return Path(on_path).parent

@@ -32,11 +32,12 @@ THREADS = 8
 PROCESSES = 3
 PATIENCE = 60.0
 SIZE = 4_096
-TURNS = {"moto": 60, "fake_gcs": 200, "seaweedfs": 3}
+TURNS = {"moto": 60, "fake_gcs": 200, "seaweedfs": 3, "ceph": 60}
 """SeaweedFS stalls for seconds when several write to one name."""
+MARKS = {"ceph": [pytest.mark.ceph]}
 
 
-@pytest.fixture(params=TURNS)
+@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, ())) for name in TURNS])
 def bucket(request: pytest.FixtureRequest) -> Bucket:
     """A bucket on each server."""
     found: Bucket = request.getfixturevalue(request.param)

@@ -130,17 +130,20 @@ def _case(
     )
 
 
-def _bucket_case(name: str, server: str, parts: tuple[str, ...] = ()) -> SessionCase:
+def _bucket_case(name: str, server: str, **more: Any) -> SessionCase:
     by_turn = _in_bucket(server, durability="turn")
-    return _case(name, _in_bucket(server), by_turn, blocking=True, server=server, parts=parts)
+    return _case(name, _in_bucket(server), by_turn, blocking=True, server=server, **more)
 
+
+RACES = ("stale", "retry", "turns")
 
 LAKE_CASES = [
     _case("lake-folder", _folder, _folder_by_turn, blocking=True),
     _case("lake-memory", _memory, _memory_by_turn, blocking=True),
     _case("lake-sync", _sync, _sync_by_turn, blocking=False),  # is one
     # SeaweedFS is several times as quick, so moto is left what races and lost replies decide.
-    _bucket_case("lake-s3", "moto", parts=("stale", "retry", "turns")),
+    _bucket_case("lake-s3", "moto", parts=RACES),
     _bucket_case("lake-seaweedfs", "seaweedfs"),
     _bucket_case("lake-gs", "fake_gcs"),
+    _bucket_case("lake-ceph", "ceph", parts=RACES, marker="ceph"),
 ]

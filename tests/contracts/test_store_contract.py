@@ -72,6 +72,15 @@ class TestFakeGcs(BucketContract):
         return fake_gcs
 
 
+@pytest.mark.ceph
+class TestCeph(BucketContract):
+    """S3, as Ceph has it."""
+
+    @pytest.fixture
+    def bucket(self, ceph: Bucket) -> Bucket:
+        return ceph
+
+
 class ObstoreContract(BucketContract):
     """A place of its own in a bucket, through obstore."""
 
@@ -99,6 +108,15 @@ class TestObstoreSeaweedFS(ObstoreContract):
     @pytest.fixture
     def bucket(self, seaweedfs: Bucket) -> Bucket:
         return seaweedfs
+
+
+@pytest.mark.ceph
+class TestObstoreCeph(ObstoreContract):
+    """S3, as Ceph has it."""
+
+    @pytest.fixture
+    def bucket(self, ceph: Bucket) -> Bucket:
+        return ceph
 
 
 class TestRetryingStore(StoreContract):

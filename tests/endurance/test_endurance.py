@@ -21,6 +21,7 @@ from lakestore import Lake, Limits
 from tests.endurance.journal import read_journals
 from tests.endurance.worker import NAMES
 from tests.simulator.checker import check
+from tests.support.children import mortal
 from tests.support.fault_proxy import Fault, FaultProxy, Sent, fault_proxy
 from tests.support.servers import Bucket, Restartable, restartable
 
@@ -77,7 +78,7 @@ class Crowd:
         }
         command = [sys.executable, "-m", "tests.endurance.worker", json.dumps(settings)]
         with (self._journals / "workers.log").open("ab") as log:
-            worker = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+            worker = subprocess.Popen(mortal(command), cwd=ROOT, stdout=log, stderr=log)
         self._running.append(worker)
 
     def disturb(self) -> None:

@@ -25,6 +25,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tests.support.children import end, last_words, start
+
 KEY, SECRET = "tester", "tester-secret-0123456789"
 BUCKET = "lakes"
 
@@ -94,7 +96,8 @@ def _program(name: str) -> str:
 
 def _moto(_folder: Path) -> _Program:
     (port,) = free_ports(1)
-    return _Program([_program("moto_server"), "-H", "127.0.0.1", "-p", str(port)], port)
+    program = str(Path(__file__).with_name("moto_server.py"))
+    return _Program([sys.executable, "-P", program, "-H", "127.0.0.1", "-p", str(port)], port)
 
 
 def _seaweedfs(folder: Path) -> _Program:
@@ -163,25 +166,21 @@ def _running(
     folder: Path, program: Callable[[Path], _Program], make: Callable[[int], Bucket]
 ) -> Iterator[Bucket]:
     """Run a program in `folder` and yield its bucket; end it, and only it, afterwards."""
-    log = folder / "server.log"
     for _ in range(_STARTS):
         planned = program(folder)
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                planned.command, cwd=folder, stdout=output, stderr=subprocess.STDOUT
-            )
+        process = start(planned.command, folder)
         try:
             # A port that was free may be taken by now: then it ends, and is started again.
-            bucket = _made(process, planned.port, make)
+            bucket = made(process, planned.port, make)
             if bucket is not None:
                 yield bucket
                 return
         finally:
-            _end(process)
-    raise RuntimeError(f"{planned.command[0]} does not run:\n{log.read_text()[-3000:]}")
+            end(process)  # what it holds is of no use to anyone
+    raise RuntimeError(f"{planned.command[0]} does not run:\n{last_words(folder)}")
 
 
-def _made(
+def made(
     process: subprocess.Popen[bytes], port: int, make: Callable[[int], Bucket]
 ) -> Bucket | None:
     """Return a bucket once the server makes one, None when it has ended or takes too long."""
@@ -192,15 +191,6 @@ def _made(
         except _NOT_READY:
             time.sleep(0.05)  # between two questions, not in place of one
     return None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(2)  # what it holds is of no use to anyone
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def s3_bucket(port: int, name: str = BUCKET) -> Bucket:
@@ -283,32 +273,20 @@ class Restartable:
     def __init__(self, folder: Path, planned: _Program, make: Callable[[int, str], Bucket]) -> None:
         self._folder = folder
         self._planned = planned
-        self._process = self._start()
-        made = _made(self._process, planned.port, lambda port: make(port, BUCKET))
-        if made is None:
+        self.start()
+        bucket = made(self._process, planned.port, lambda port: make(port, BUCKET))
+        if bucket is None:
             self.stop()
-            log = (folder / "server.log").read_text()
-            raise RuntimeError(f"{planned.command[0]} does not run:\n{log[-3000:]}")
-        self.bucket = made
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with (self._folder / "server.log").open("ab") as output:
-            return subprocess.Popen(
-                self._planned.command, cwd=self._folder, stdout=output, stderr=subprocess.STDOUT
-            )
+            raise RuntimeError(f"{planned.command[0]} does not run:\n{last_words(folder)}")
+        self.bucket = bucket
 
     def stop(self) -> None:
         """End it; what it has acknowledged stays."""
-        self._process.terminate()
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end(self._process, patience=20)
 
     def start(self) -> None:
         """Start it again at the same address; it may take a while until it answers."""
-        self._process = self._start()
+        self._process = start(self._planned.command, self._folder)
 
 
 @contextmanager
