@@ -7,7 +7,15 @@ STAMP := $(VENV)/.installed
 LOWEST := .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test test-slow bench wheel lowest clean
+.PHONY: help install demo check test test-slow ceph simulate bench wheel lowest clean
+
+# For `make simulate`; FIRST is drawn if it is not given.
+SECONDS := 3600
+JOBS := 2
+FIRST :=
+
+# What `make ceph` runs when Ceph is missing.
+CEPH := apt-get install -y --no-install-recommends ceph-mon ceph-osd radosgw
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' \
@@ -37,7 +45,17 @@ test: $(STAMP) ## every test that needs a minute, not ten
 	$(BIN)/pytest
 
 test-slow: $(STAMP) ## the slow tests: many processes, many examples, long histories
-	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -m slow
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -m "slow and not ceph"
+
+ceph: $(STAMP) ## contracts and races on a Ceph of one node; as root, Debian's packages are installed
+	@for each in ceph-mon ceph-osd radosgw; do command -v $$each || missing=yes; done >/dev/null; \
+	if [ "$$missing" ]; then \
+		if [ "$$(id -u)" = 0 ]; then echo "$(CEPH)"; $(CEPH); \
+		else echo "Ceph is missing; on Debian, as root: $(CEPH)"; exit 1; fi; fi
+	$(BIN)/pytest -m "ceph and not slow"
+
+simulate: $(STAMP) ## look for faults in histories for an hour; SECONDS=60 JOBS=2 FIRST=<seed>
+	$(BIN)/python -m tests.simulator --seconds $(SECONDS) --jobs $(JOBS) $(if $(FIRST),--first $(FIRST))
 
 bench: $(STAMP) ## measure: requests and seconds, ADK's own services in the same run
 	$(BIN)/pytest tests/benchmarks --bench-full --bench-json .benchmarks/figures.json \

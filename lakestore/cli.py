@@ -7,18 +7,18 @@ import sys
 from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import click
 
 from lakestore.errors import InputError
-from lakestore.lake import Lake
 from lakestore.shell.commands import COMMANDS, reports_errors
 from lakestore.shell.conversation import conversation_lines
 from lakestore.shell.finding import find_session, read_conversation
 from lakestore.shell.services import (
     Placement,
     agent_folders,
+    lake_url,
+    open_to_read,
     plan_services,
     service_uri,
     services_yaml,
@@ -41,8 +41,10 @@ Examples:
 def main() -> None:
     """Sessions of ADK agents in a lake: a demo, SQL, conversations, upkeep, and how ADK finds it.
 
-    URL is a folder (./lake) or file:///absolute/folder. Commands end with 0 when all is well, with
-    1 on an error or when a check or sweep met something wrong, with 2 on wrong arguments.
+    URL is a folder (./lake), s3://bucket/prefix, gs://bucket/prefix, or what ADK is given as
+    --session_service_uri. Credentials and addresses of buckets come from the environment, as in
+    AWS_PROFILE or AWS_ENDPOINT_URL. Commands end with 0 when all is well, with 1 on an error or
+    when a check or sweep met something wrong, with 2 on wrong arguments.
     """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot write a letter shall show its number, not end the command.
@@ -92,7 +94,7 @@ def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
     # DuckDB takes a while to import, which the other commands need not wait for.
     from lakestore.catalog import QueryError
 
-    with Lake.open(url, read_only=True) as lake:
+    with open_to_read(url) as lake:
         try:
             answer = lake.sql(query, list(params))
             columns, rows = answer.columns, answer.fetchall()
@@ -116,7 +118,7 @@ def show(url: str, session_id: str, app_name: str | None, user_id: str | None, f
 
     SESSION_ID is looked for in the lake at URL, among all apps and users unless told which.
     """
-    with Lake.open(url, read_only=True) as lake:
+    with open_to_read(url) as lake:
         talk = read_conversation(lake, find_session(lake, session_id, app_name, user_id))
     for line in conversation_lines(talk, terminal_width(), full=full):
         click.echo(line)
@@ -167,7 +169,7 @@ def _next_steps(folder: Path, uri: str) -> Iterator[str]:
     if uri.startswith("lakestore+memory:"):
         yield "A lake in memory is gone when ADK stops."
     else:
-        lake = shlex.quote(unquote(urlsplit(uri).path))
+        lake = shlex.quote(lake_url(uri))
         yield "Then ask it:"
         yield f'  lakestore sql {lake} "select * from sessions"'
 

@@ -20,8 +20,18 @@ from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
+from lakestore.log.keys import SessionKey
 from lakestore.log.marker import Limits, open_lake
-from lakestore.storage import CountingStore, Metrics, ObjectStore, Pool, ReadOnlyStore, open_store
+from lakestore.storage import (
+    ClientName,
+    CountingStore,
+    Metrics,
+    ObjectStore,
+    Pool,
+    ReadOnlyStore,
+    RetryingStore,
+    open_store,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -51,8 +61,9 @@ class Lake:
         max_concurrency: int = 32,
         clock: Clock | None = None,
         new_token: NewToken = new_token,
+        pools: Callable[[int, str], Pool] = Pool,
     ) -> None:
-        """Take a store; `Lake.open` takes a URL."""
+        """Take a store; `Lake.open` takes a URL. `pools` makes a pool of so many threads."""
         check_flag("read_only", read_only)
         check_flag("rollups", rollups)
         check_number("cache_bytes", cache_bytes)
@@ -65,6 +76,7 @@ class Lake:
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_token = new_token
+        self._pools = pools
         self._inner = store
         self._count()
         self._limits = open_lake(self._store, limits, self._clock, new_token, read_only=read_only)
@@ -85,6 +97,7 @@ class Lake:
         url: str | os.PathLike[str],
         *,
         storage_options: Mapping[str, Any] | None = None,
+        client: ClientName = "fsspec",
         read_only: bool = False,
         rollups: bool = True,
         limits: Limits | None = None,
@@ -94,10 +107,12 @@ class Lake:
         """Open the lake at `url`, creating it where there is none.
 
         Args:
-            url: A path (taken as it stands but for a leading `~`), `file://<path>` or
-                `memory://<name>`.
+            url: A path (taken as it stands but for a leading `~`), `file://<path>`,
+                `s3://<bucket>/<prefix>`, `gs://<bucket>/<prefix>` or `memory://<name>`.
             storage_options: What the store needs besides, by the names fsspec gives them.
-            read_only: Never write anything. The lake must exist.
+            client: Who talks to a bucket: fsspec's s3fs and gcsfs, or obstore, which is an extra.
+            read_only: Never write anything. The lake must exist. What fsspec can list and read
+                will do, such as `sftp://` or `zip://`.
             rollups: Let this process write rollups of long session logs and sweep what they cover.
             limits: The two times of a new lake; an existing one keeps its own.
             cache_bytes: What each of the two caches may hold.
@@ -112,7 +127,7 @@ class Lake:
         """
         options = check_options("storage_options", storage_options)
         lake = cls(
-            open_store(url, options),
+            open_store(url, options, read_only=read_only, client=client),
             read_only=read_only,
             rollups=rollups,
             limits=limits,
@@ -125,14 +140,16 @@ class Lake:
     def _count(self) -> None:
         self.metrics = Metrics()
         """Counters since the lake was opened, or since this process was forked."""
-        counting = CountingStore(self._inner, self.metrics)
-        self._store: ObjectStore = ReadOnlyStore(counting) if self.read_only else counting
+        store: ObjectStore = CountingStore(self._inner, self.metrics)
+        if not store.near:
+            store = RetryingStore(store, self.metrics, self._clock, self._new_token)
+        self._store = ReadOnlyStore(store) if self.read_only else store
 
     def _build(self) -> None:
         """Put together what holds threads, locks and connections: none of it survives a fork."""
-        self._calls = Pool(self._max_concurrency, "call")
-        self._requests = Pool(self._max_concurrency, "io")
-        self._upkeep = Pool(1, "upkeep")
+        self._calls = self._pools(self._max_concurrency, "call")
+        self._requests = self._pools(self._max_concurrency, "io")
+        self._upkeep = self._pools(1, "upkeep")
         self._catalog: Catalog | None = None
         self._connected: Connections | None = None
         self.environment = Environment(
@@ -310,7 +327,11 @@ class Lake:
             self.metrics,
             self._limits,
             guarded=guarded,
+            note_stamp=self._note_stamp,
         )
+
+    def _note_stamp(self, app_name: str, user_id: str, stamp: str) -> None:
+        self._sessions.shared.note_read(SessionKey(app_name, user_id, ""), [stamp])
 
     def _check_open(self) -> None:
         if self._closed:

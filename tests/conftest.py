@@ -1,10 +1,19 @@
-"""How many examples hypothesis tries: `HYPOTHESIS_PROFILE` is default, ci or nightly."""
+"""How many examples hypothesis tries, and the servers of a test session.
+
+`HYPOTHESIS_PROFILE` is default, ci or nightly.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support import ceph as cephs
+from tests.support import servers
+from tests.support.servers import RUNNING, Bucket
 
 # A commit waits for the disk, so neither an example's time nor a slow start says anything.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -16,3 +25,35 @@ settings.register_profile(
 settings.register_profile("ci", _COMMON, max_examples=300, stateful_step_count=50)
 settings.register_profile("nightly", _COMMON, max_examples=5000, stateful_step_count=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    """A bucket on moto."""
+    with servers.moto(tmp_path_factory.mktemp("moto")) as bucket:
+        RUNNING["moto"] = bucket
+        yield bucket
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    """A bucket on SeaweedFS."""
+    with servers.seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as bucket:
+        RUNNING["seaweedfs"] = bucket
+        yield bucket
+
+
+@pytest.fixture(scope="session")
+def fake_gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    """A bucket on fake-gcs-server."""
+    with servers.fake_gcs(tmp_path_factory.mktemp("fake-gcs")) as bucket:
+        RUNNING["fake_gcs"] = bucket
+        yield bucket
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    """A bucket on Ceph; who asks for it is marked so, as it must be installed."""
+    with cephs.ceph(tmp_path_factory.mktemp("ceph")) as bucket:
+        RUNNING["ceph"] = bucket
+        yield bucket

@@ -26,8 +26,7 @@ from lakestore.adk.delivered import Delivered
 from lakestore.adk.showing import Showing
 from lakestore.adk.turns import Turns, ends_turn
 from lakestore.adk.weight import is_heavy
-from lakestore.history.drafts import Draft
-from lakestore.history.sessions import Landed
+from lakestore.history.drafts import Draft, Landed
 from lakestore.lake import Lake
 from lakestore.log.commits import Confirmations, Marker
 from lakestore.log.keys import SessionKey, check_id

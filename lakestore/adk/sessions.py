@@ -53,8 +53,9 @@ class LakeSessionService(BaseSessionService):
 
         Args:
             lake: An open lake, which stays open when the service is closed.
-            uri: `lakestore+file:///<percent-encoded path>` or `lakestore+memory://<name>`, with
-                options in its query. Services of one URI in one process share one lake.
+            uri: `lakestore+file:///<percent-encoded path>`, `lakestore+s3://<bucket>/<prefix>`,
+                `lakestore+gs://<bucket>/<prefix>` or `lakestore+memory://<name>`, with options,
+                such as `region`, in its query. Services of one URI in one process share one lake.
             agents_dir: Accepted, as ADK passes it, and not needed.
             durability: `append` (the default): every event is durable when its append returns.
                 `turn`: the events of a turn are held in this process until an agent's final

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Literal, cast, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -15,13 +15,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from lakestore.checks import check_choice, check_text
 from lakestore.errors import InputError
 from lakestore.lake import Lake
+from lakestore.storage import OPTIONS, ClientName, known_options
 
 Durability = Literal["append", "turn"]
 
-SCHEMES = ("lakestore+file", "lakestore+memory")
+SCHEMES = ("lakestore+file", "lakestore+memory", "lakestore+s3", "lakestore+gs")
 """Schemes of service URIs, one for each kind of store."""
 
-_shared: weakref.WeakValueDictionary[str, Lake] = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[object, Lake] = weakref.WeakValueDictionary()
 _shared_lock = Lock()
 
 
@@ -32,6 +33,10 @@ class ServiceUri:
     url: str
     """The lake's URL, percent-decoded."""
     durability: Durability
+    client: ClientName = "fsspec"
+    """Who talks to a bucket."""
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The other options in the query, percent-decoded."""
 
     @classmethod
     def parse(cls, uri: str, options: Mapping[str, Any]) -> ServiceUri:
@@ -53,31 +58,40 @@ class ServiceUri:
             )
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **options}
         durability = given.pop("durability", "append")
-        if given:
-            raise InputError(
-                f"unknown options in a service URI. unknown={sorted(given)} known=['durability']"
-            )
+        protocol = parts.scheme.removeprefix("lakestore+")
+        known = ["durability"]
+        if protocol in OPTIONS:
+            known += ["client", *sorted(OPTIONS[protocol])]
+        unknown = sorted(str(name) for name in given if name not in known)
+        if unknown:
+            raise InputError(f"unknown options in a service URI. {unknown=} {known=}")
+        client = given.pop("client", "fsspec")
+        given = known_options(protocol, given)
         place = unquote(parts.netloc + parts.path)
         if not place or parts.fragment:
             raise InputError("a service URI names a path, with # and ? in it percent-encoded")
-        protocol = parts.scheme.removeprefix("lakestore+")
         if protocol == "file" and not place.startswith("/"):
             raise InputError(
                 "a service URI of a folder has an absolute path: lakestore+file:///path/to/lake"
             )
-        return cls(f"{protocol}://{place}", check_durability(durability))
+        url = f"{protocol}://{place}"
+        return cls(url, check_durability(durability), cast(ClientName, client), given)
 
 
 def shared_lake(named: ServiceUri) -> Lake:
-    """Return the lake that all services of that URL in this process share.
+    """Return the lake that all services of that URL and options in this process share.
 
     Raises:
         LakeError: it cannot be opened.
     """
+    options = tuple(sorted((name, repr(value)) for name, value in named.storage_options.items()))
+    shared = (named.url, named.client, options)
     with _shared_lock:
-        lake = _shared.get(named.url)
+        lake = _shared.get(shared)
         if lake is None or lake.closed:
-            lake = _shared[named.url] = Lake.open(named.url)
+            lake = _shared[shared] = Lake.open(
+                named.url, storage_options=named.storage_options, client=named.client
+            )
         return lake
 
 

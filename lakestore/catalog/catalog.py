@@ -7,7 +7,8 @@ Owns when a refresh may be shared, and that a forked process begins anew. How lo
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -15,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from lakestore.catalog.database import Database
+from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.packs import Followed, Packs
 from lakestore.catalog.reading import Known, Reading, Source
 from lakestore.catalog.views import VIEWS, quoted
@@ -25,6 +27,14 @@ from lakestore.log.marker import Limits
 from lakestore.storage import Metrics, ObjectStore, Pool
 
 _BATCH_ROWS = 8_192
+
+
+NoteStamp = Callable[[str, str, str], None]
+"""Is called with an app, a user and a stamp."""
+
+
+def _note_nothing(_app_name: str, _user_id: str, _stamp: str) -> None:
+    pass
 
 
 class _Followed:
@@ -55,6 +65,7 @@ class Catalog:
         limits: Limits,
         *,
         guarded: bool = True,
+        note_stamp: NoteStamp = _note_nothing,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -65,9 +76,11 @@ class Catalog:
             metrics: Counts what had to be read again.
             limits: The lake's.
             guarded: No query can reach files or change settings; see `Database`.
+            note_stamp: Is told the latest stamp of each user in what was read, before it shows.
         """
         self._store = store
         self._guarded = guarded
+        self._note_stamp = note_stamp
         self._source = Source(store, pool, clock, metrics, limits)
         # By process: DuckDB does not survive a fork, and neither do locks that a thread held.
         self._followed: dict[int, _Followed] = {}
@@ -107,11 +120,17 @@ class Catalog:
                 known.versions.clear()
                 here.packs.manifests.clear()
             packs = Packs(self._store, database, here.packs)
-            reached = Reading(self._source, packs, known, database.add).run()
+            reached = Reading(self._source, packs, known, partial(self._take, database)).run()
             here.doubtful = True
         known.versions.update(reached)
         packs.settle()
         here.doubtful = False
+
+    def _take(self, database: Database, rows: pa.Table) -> None:
+        # Whoever is shown a write and then writes, writes later: causal order holds for SQL too.
+        for app_name, user_id, stamp in latest_stamps(rows):
+            self._note_stamp(app_name, user_id, stamp)
+        database.add(rows)
 
     def sql(
         self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None

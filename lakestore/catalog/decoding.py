@@ -6,7 +6,7 @@ Column by column: a Python object for each row would cost more than all the rest
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakestore.catalog.plan import Wanted
 from lakestore.errors import FormatError
-from lakestore.log.keys import SessionKey
+from lakestore.log.keys import SessionKey, is_stamp
 from lakestore.tables.events import COMMIT_SCHEMA, RESERVED, SCHEMA, Kind
 from lakestore.tables.parquet import open_parquet, read_groups
 from lakestore.tables.thin import THIN_FIELDS, thin
@@ -73,6 +73,17 @@ def complete(read: Sequence[tuple[Wanted, pa.Table]]) -> pa.Table:
     if misplaced:
         raise FormatError("rows of another session or version than their key's")
     return rows
+
+
+def latest_stamps(rows: pa.Table) -> Iterator[tuple[str, str, str]]:
+    """Yield (app, user, stamp) with the latest stamp of each user whose rows have one."""
+    stamped = rows.select(["app_name", "user_id", "stamp"]).filter(pc.is_valid(rows["stamp"]))
+    users = stamped.group_by(["app_name", "user_id"], use_threads=False)
+    latest = users.aggregate([("stamp", "max")])
+    names = ("app_name", "user_id", "stamp_max")
+    for app_name, user_id, stamp in zip(*(latest[n].to_pylist() for n in names), strict=True):
+        if is_stamp(stamp):
+            yield app_name, user_id, stamp
 
 
 def _with_thin_columns(tables: Sequence[pa.Table]) -> pa.Table:

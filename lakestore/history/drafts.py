@@ -55,6 +55,16 @@ def not_in(rows: Sequence[EventRow], drafts: Sequence[Draft]) -> list[Draft]:
     return missing
 
 
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What an append came to."""
+
+    marker: Marker
+    """The last commit with something of it."""
+    found: tuple[EventRow, ...]
+    """Rows of commits that were there already, in commit order; they come before what was new."""
+
+
 class RowMaker:
     """Makes the rows of commits, each with a token and, if it needs one, a stamp of its own."""
 

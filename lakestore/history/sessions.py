@@ -11,25 +11,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from lakestore.errors import (
     AlreadyExistsError,
-    ConflictError,
     FormatError,
     LakeError,
-    NotFoundError,
-    StorageError,
 )
 from lakestore.history.archive import Archive
 from lakestore.history.cache import ByteCache
 from lakestore.history.committing import Commits
-from lakestore.history.drafts import Draft, RowMaker, not_in
+from lakestore.history.drafts import Draft, Landed, RowMaker, not_in
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_commit
 from lakestore.history.loading import Loader
 from lakestore.history.reading import ALL, Folds, Found, Reader, Wanted
+from lakestore.history.refusals import contended, missing, stale
 from lakestore.history.shared import SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
@@ -43,16 +40,6 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _LOOK_EVERY = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """What an append came to."""
-
-    marker: Marker
-    """The last commit with something of it."""
-    found: tuple[EventRow, ...]
-    """Rows of commits that were there already, in commit order; they come before what was new."""
 
 
 class Sessions:
@@ -115,7 +102,10 @@ class Sessions:
         Raises:
             StorageError: the store failed.
         """
-        return (view for view in self._loader.load_all(app_name, user_id) if view.alive or ended)
+        for view in self._loader.load_all(app_name, user_id):
+            self.shared.note_read(view.key, view.stamps())
+            if view.alive or ended:
+                yield view
 
     def find(self, session_id: str, app_name: str | None = None) -> list[SessionKey]:
         """Return the living sessions of that id, of all users and of one app or all.
@@ -195,7 +185,7 @@ class Sessions:
             if self._commits.put(key, view.marker, rows) is None:
                 return self._keep(view.follow(rows))
             view = self.load(key)
-        raise _contended(key)
+        raise contended(key)
 
     def delete(self, key: SessionKey) -> None:
         """End a session; nothing happens when there is none.
@@ -210,7 +200,7 @@ class Sessions:
                 return
             if self.end(view):
                 return
-        raise _contended(key)
+        raise contended(key)
 
     def end(self, view: SessionView) -> bool:
         """End a session if `view`, in which it lives, is still all of it; tell whether it was.
@@ -243,7 +233,7 @@ class Sessions:
             with suppress(FormatError):  # another writer's commit, as damaged as the rest
                 if self._commits.put(key, marker, rows) is None:
                     return Marker(rows[0].version, rows[0].token, None)
-        raise _contended(key)
+        raise contended(key)
 
     def marker_at(self, key: SessionKey, last_event_id: str | None) -> Marker:
         """Return the marker for a caller that knows only its last event's id (None: no event).
@@ -255,9 +245,9 @@ class Sessions:
         """
         view = self.load(key)
         if not view.alive:
-            raise _missing(key)
+            raise missing(key)
         if view.last_event_id != last_event_id:
-            raise _stale(key)
+            raise stale(key)
         return view.marker
 
     def append(self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]) -> Landed:
@@ -315,15 +305,15 @@ class Sessions:
         """Confirm an old marker by loading; return the commit right after it, if there is one."""
         view = self.load(key)
         if not view.alive:
-            raise _missing(key)
+            raise missing(key)
         if (view.version, view.token) == (marker.version, marker.token):
             return view.marker, None
         body = probe(self._env.store, key.log, marker.version + 1)
         rows = decode_commit(key.log, marker.version + 1, body) if body else []
         if not rows or rows[0].previous != marker.token:
-            raise _stale(key)
+            raise stale(key)
         if not self._commits.holds(view, rows[0]):
-            raise _stale(key)
+            raise stale(key)
         return Marker(marker.version, marker.token, view.seen), rows
 
     def _absorb(
@@ -337,9 +327,9 @@ class Sessions:
         self.shared.complete(rows, {})
         self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
         if first.kind == "delete":
-            raise _missing(key)
+            raise missing(key)
         if not any(draft.stands_in_any(rows) for draft in pending):
-            raise _stale(key)
+            raise stale(key)
         self._extend(key, marker, rows, None)
         # Reading a commit that exists confirms nothing: the view stays as old as it was.
         return Marker(first.version, first.token, marker.seen)
@@ -382,18 +372,3 @@ class Sessions:
             logger.warning("a rollup was not written. log=%r", key.log, exc_info=True)
         finally:
             self._rolling.discard(key)
-
-
-def _missing(key: SessionKey) -> NotFoundError:
-    return NotFoundError(f"there is no such session. log={key.log!r}")
-
-
-def _stale(key: SessionKey) -> ConflictError:
-    return ConflictError(
-        "another writer has appended to this session since it was loaded: reload it, then"
-        f" append. log={key.log!r}"
-    )
-
-
-def _contended(key: SessionKey) -> StorageError:
-    return StorageError(f"others keep writing this session. log={key.log!r}")

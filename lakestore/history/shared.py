@@ -99,6 +99,18 @@ class SharedState:
             return listing
         return replace(listing, packed=self._archive.ask_state(manifest, behind))
 
+    def _put_entry(self, scope: Scope, stamp: str, body: bytes, *, fold: bool) -> str:
+        env = self._env
+        return put_entry(
+            env.store,
+            scope.entries,
+            stamp,
+            body,
+            fold=fold,
+            clock=env.clock,
+            metrics=env.metrics,
+        )
+
     def _list(
         self,
         scopes: Sequence[Scope],
@@ -165,8 +177,8 @@ class SharedState:
         return self.overlay(rows, folds)
 
     def _put(self, scope: Scope, rows: list[StateRow]) -> None:
-        store, stamp = self._env.store, rows[0].stamp
-        key = put_entry(store, scope.entries, stamp, state.encode(rows), fold=False)
+        stamp = rows[0].stamp
+        key = self._put_entry(scope, stamp, state.encode(rows), fold=False)
         self._stamper.see(scope, stamp)
         known = self._cache.get(scope)
         if known is not None:
@@ -295,7 +307,7 @@ class SharedState:
             if fold.rows:
                 stamp = self._stamper.stamp([scope])
                 body = state.encode(list(fold.rows.values()))
-                ours = put_entry(self._env.store, scope.entries, stamp, body, fold=True)
+                ours = self._put_entry(scope, stamp, body, fold=True)
                 self._sweep(scope, ours)
         except LakeError:
             logger.warning(

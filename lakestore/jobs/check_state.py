@@ -173,7 +173,16 @@ class StateCheck:
         name = f"{stamp[:-16]}{self._look.env.new_token()}" if is_taken else stamp
         body = state.encode(list(rows))
         try:
-            put_entry(self._look.env.store, scope.entries, name, body, fold=is_taken)
+            env = self._look.env
+            put_entry(
+                env.store,
+                scope.entries,
+                name,
+                body,
+                fold=is_taken,
+                clock=env.clock,
+                metrics=env.metrics,
+            )
         except StorageError:
             return False
         return True

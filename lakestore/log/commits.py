@@ -205,10 +205,7 @@ def put_commit(
         StorageError: it did not land.
     """
     in_doubt = False
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            metrics.add("retries")
-            clock.sleep(_FIRST_PAUSE_SECONDS * 4 ** (attempt - 1))
+    for _ in attempts(clock, metrics):
         outcome = _send(store, key, body, in_doubt=in_doubt)
         if outcome == "created":
             return None
@@ -219,7 +216,16 @@ def put_commit(
         if there is not None:
             metrics.add("conflicts")
             return there
-    raise UnknownOutcomeError(f"the commit may have landed, or may still. {key=}")
+    raise unknown(key)
+
+
+def attempts(clock: Clock, metrics: Metrics) -> Iterator[None]:
+    """Yield as often as what may have landed is sent again, with growing pauses between."""
+    yield
+    for number in range(_ATTEMPTS - 1):
+        metrics.add("retries")
+        clock.sleep(_FIRST_PAUSE_SECONDS * 4**number)
+        yield
 
 
 def _send(
@@ -235,7 +241,7 @@ def _send(
     except StorageError as error:
         if not in_doubt:
             raise
-        raise UnknownOutcomeError(f"an earlier request may have landed. {key=}") from error
+        raise unknown(key) from error
     return "created"
 
 
@@ -246,7 +252,15 @@ def _read_back(store: ObjectStore, key: str) -> bytes | None:
     except NotFoundError:
         return None
     except StorageError as error:
-        raise UnknownOutcomeError(f"could not read the commit back. {key=}") from error
+        raise unknown(key) from error
+
+
+def unknown(key: str) -> UnknownOutcomeError:
+    """Return the error for a commit of which nobody can tell now whether it stands as a whole."""
+    return UnknownOutcomeError(
+        "the store failed, and the commit may have landed or may still: to send the same once more"
+        f" is safe, and it is stored once. {key=}"
+    )
 
 
 def probe(store: ObjectStore, log: str, version: int) -> bytes | None:

@@ -6,12 +6,13 @@ Owns their names and how they are created and listed; the fold is decided above.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
-from lakestore.errors import AlreadyExistsError
+from lakestore.clock import Clock
+from lakestore.errors import AlreadyExistsError, UnknownOutcomeError
+from lakestore.log.commits import attempts
 from lakestore.log.keys import entry_key, parse_entry_name
-from lakestore.storage import ObjectStore
+from lakestore.storage import Metrics, ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,33 @@ def parse_entry(key: str) -> Entry | None:
     return None if parsed is None else Entry(key, *parsed)
 
 
-def put_entry(store: ObjectStore, entries: str, stamp: str, body: bytes, *, fold: bool) -> str:
+def put_entry(
+    store: ObjectStore,
+    entries: str,
+    stamp: str,
+    body: bytes,
+    *,
+    fold: bool,
+    clock: Clock,
+    metrics: Metrics,
+) -> str:
     """Create the entry with that stamp in the scope with prefix `entries`; return its key.
 
-    A stamp is never used for other content, so an entry that already stands is this one.
+    A stamp is never used for other content, so an entry that already stands is this one, and one
+    whose outcome is not known is simply sent again.
 
     Raises:
         UnknownOutcomeError: it may be there; putting it again is safe.
         StorageError: it is not there.
     """
     key = entry_key(entries, stamp, fold=fold)
-    with suppress(AlreadyExistsError):
-        store.put_if_absent(key, body)
-    return key
+    for _ in attempts(clock, metrics):
+        try:
+            store.put_if_absent(key, body)
+        except AlreadyExistsError:
+            return key
+        except UnknownOutcomeError as error:
+            last = error
+        else:
+            return key
+    raise last

@@ -10,18 +10,21 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import yaml
 
 from lakestore.adk.uris import SCHEMES, ServiceUri
 from lakestore.errors import InputError
+from lakestore.lake import Lake
+from lakestore.storage.places import PROTOCOLS, Place
 
 ENTRIES = [
     {"scheme": scheme, "type": "session", "class": "lakestore.LakeSessionService"}
     for scheme in SCHEMES
 ]
 
+_SECRET = {"key", "secret", "token"}
 _FILE_NAME = "services.yaml"
 # ADK reads both names, in this order.
 _READ_BY_ADK = (_FILE_NAME, "services.yml")
@@ -100,6 +103,12 @@ def service_uri(url: str) -> str:
     if url.startswith("lakestore+"):
         url = url.removeprefix("lakestore+")
         protocol, _, rest = url.partition("://")
+        secret = sorted(_SECRET.intersection(dict(parse_qsl(urlsplit(url).query))))
+        if secret:
+            raise InputError(
+                "credentials do not belong into what is written down and shown: leave them to the"
+                f" environment or a profile. options={secret}"
+            )
     else:
         protocol, separator, rest = url.partition("://")
         if not separator:
@@ -107,12 +116,39 @@ def service_uri(url: str) -> str:
         if protocol == "file":
             # ADK may be started from anywhere, so the path must not depend on where.
             rest = Path(os.path.expanduser(rest)).absolute().as_posix()
+        if protocol in PROTOCOLS:
+            protocol = Place.parse(protocol, rest).protocol
         rest = quote(rest)
     if f"lakestore+{protocol}" not in SCHEMES:
         raise InputError(f"no service for {protocol}:// yet; known are {', '.join(SCHEMES)}")
     uri = f"lakestore+{protocol}://{rest}"
     ServiceUri.parse(uri, {})
     return uri
+
+
+def lake_url(uri: str) -> str:
+    """Return the URL, or the path, of the lake that a service URI names, as commands take it."""
+    parts = urlsplit(uri)
+    place = unquote(parts.netloc + parts.path)
+    protocol = parts.scheme.removeprefix("lakestore+")
+    return place if protocol == "file" else f"{protocol}://{place}"
+
+
+def open_to_read(url: str) -> Lake:
+    """Open the lake at a URL, or the one that a service URI names, for reading only.
+
+    Raises:
+        LakeError: it cannot be opened.
+    """
+    if not url.startswith("lakestore+"):
+        return Lake.open(url, read_only=True)
+    named = ServiceUri.parse(url, {})
+    return Lake.open(
+        named.url,
+        storage_options=named.storage_options,
+        client=named.client,
+        read_only=True,
+    )
 
 
 def _is_agent_folder(folder: Path) -> bool:

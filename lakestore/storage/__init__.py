@@ -3,12 +3,16 @@
 from lakestore.storage.local import LocalStore
 from lakestore.storage.memory import MemoryStore
 from lakestore.storage.metrics import Metrics
+from lakestore.storage.options import OPTIONS, known_options
 from lakestore.storage.pool import Pool
+from lakestore.storage.retrying import RetryingStore
 from lakestore.storage.store import ObjectStore, StoredObject, UnreadableError
-from lakestore.storage.urls import open_store
+from lakestore.storage.urls import ClientName, open_store
 from lakestore.storage.wrappers import CountingStore, ReadOnlyStore
 
 __all__ = [
+    "OPTIONS",
+    "ClientName",
     "CountingStore",
     "LocalStore",
     "MemoryStore",
@@ -16,7 +20,9 @@ __all__ = [
     "ObjectStore",
     "Pool",
     "ReadOnlyStore",
+    "RetryingStore",
     "StoredObject",
     "UnreadableError",
+    "known_options",
     "open_store",
 ]

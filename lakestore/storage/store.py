@@ -18,6 +18,10 @@ class UnreadableError(StorageError):
         """The object, or the folders (ending in `/`) that were to be listed."""
 
 
+PAGE = 1_000
+"""How many objects a bucket lists at a time; each further page is a request of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredObject:
     """One object as a listing shows it."""

@@ -6,28 +6,42 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lakestore.errors import InputError, UnsupportedStoreError
 from lakestore.storage.local import LocalStore
 from lakestore.storage.memory import MemoryStore
+from lakestore.storage.options import known_options
+from lakestore.storage.places import PROTOCOLS, Place
 from lakestore.storage.store import ObjectStore
 
 _URL = re.compile(r"([^/]*?)://(.*)", re.DOTALL)
 
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
-SUPPORTED = ("file", "memory")
+SUPPORTED = ("file", "memory", *PROTOCOLS)
 """Protocols for which an exclusive creation is known."""
+
+ClientName = Literal["fsspec", "obstore"]
+"""Who talks to a bucket: s3fs and gcsfs, or obstore, an extra."""
 
 
 def open_store(
-    url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+    url: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    read_only: bool = False,
+    client: ClientName = "fsspec",
 ) -> ObjectStore:
-    """Return the store that `url` names.
+    """Return the store that `url` names. Asks nothing of it yet.
 
-    `url` is a path, relative or not, taken as it stands but for a leading `~`, or
-    `file://<path>` or `memory://<name>`, in which nothing is percent-decoded, as in fsspec.
+    Args:
+        url: A path, relative or not, taken as it stands but for a leading `~`, or
+            `file://<path>`, `memory://<name>`, `s3://<bucket>/<prefix>` or
+            `gs://<bucket>/<prefix>`, in which nothing is percent-decoded, as in fsspec.
+        storage_options: What a bucket needs besides, by the names that fsspec gives them.
+        read_only: Nothing will be written, so what fsspec can list and read will do as well.
+        client: Who talks to a bucket.
 
     Raises:
         InputError: the URL is empty or names a file, or an option is not known.
@@ -41,17 +55,44 @@ def open_store(
             f"{protocol}:// is how ADK names a service; a lake's URL is without lakestore+"
         )
     if protocol not in SUPPORTED:
-        raise UnsupportedStoreError(
-            f"this version of lakestore keeps lakes in folders and in memory, not in {protocol}://;"
-            f" use a path or one of {', '.join(name + '://' for name in SUPPORTED)}"
-        )
-    if storage_options:
-        raise InputError(
-            f"{protocol}:// takes no storage options. unknown={sorted(storage_options)}"
-        )
+        return _other(protocol, text, storage_options, read_only=read_only)
+    options = known_options(PROTOCOLS.get(protocol, protocol), storage_options)
     if not rest:
         raise InputError(f"the URL names no place after {protocol}://")
+    if protocol in PROTOCOLS:
+        return _bucket(Place.parse(protocol, rest), options, client)
     return MemoryStore.named(rest.rstrip("/")) if protocol == "memory" else _folder(rest)
+
+
+def _bucket(place: Place, options: dict[str, Any], client: ClientName) -> ObjectStore:
+    if client == "obstore":
+        from lakestore.storage.obstore import ObstoreStore
+
+        return ObstoreStore(place, options)
+    if client != "fsspec":
+        raise InputError(f'client is "fsspec" or "obstore". {client=}')
+    if place.protocol == "s3":
+        from lakestore.storage.s3 import S3Store
+
+        return S3Store(place, options)
+    from lakestore.storage.gcs import GcsStore
+
+    return GcsStore(place, options)
+
+
+def _other(
+    protocol: str, url: str, options: Mapping[str, Any] | None, *, read_only: bool
+) -> ObjectStore:
+    """Return a store that can only be read, of a protocol that only fsspec knows."""
+    known = ", ".join(name + "://" for name in SUPPORTED)
+    if not read_only:
+        raise UnsupportedStoreError(
+            f"a lake cannot be written through {protocol}://, for which no exclusive creation is"
+            f" known; use a path or one of {known}"
+        )
+    from lakestore.storage.reader import open_reader
+
+    return open_reader(protocol, url, options or {})
 
 
 def _text(url: object) -> str:

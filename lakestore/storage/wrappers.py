@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from typing_extensions import override
 
 from lakestore.errors import ReadOnlyError
 from lakestore.storage.metrics import Metrics
-from lakestore.storage.store import ObjectStore, StoredObject
+from lakestore.storage.store import PAGE, ObjectStore, StoredObject
+
+T = TypeVar("T")
 
 
-class _Wrapper(ObjectStore):
+class Wrapper(ObjectStore):
     """Passes everything on."""
 
     def __init__(self, inner: ObjectStore) -> None:
@@ -56,7 +59,7 @@ class _Wrapper(ObjectStore):
         self._inner.close()
 
 
-class CountingStore(_Wrapper):
+class CountingStore(Wrapper):
     """Counts each request in `metrics`, whether it succeeds or not."""
 
     def __init__(self, inner: ObjectStore, metrics: Metrics) -> None:
@@ -89,21 +92,30 @@ class CountingStore(_Wrapper):
 
     @override
     def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
-        self._metrics.request("LIST")
-        return super().list(prefix, after)
+        return self._pages(super().list(prefix, after))
 
     @override
     def names(self, prefix: str, after: str = "") -> Iterator[str]:
-        self._metrics.request("LIST")
-        return super().names(prefix, after)
+        return self._pages(super().names(prefix, after))
 
     @override
     def delete(self, key: str) -> None:
         self._metrics.request("DELETE")
         super().delete(key)
 
+    def _pages(self, found: Iterator[T]) -> Iterator[T]:
+        """Count a listing, and where each page is a request, every further page."""
+        self._metrics.request("LIST")
+        return found if self.near else self._count_pages(found)
 
-class ReadOnlyStore(_Wrapper):
+    def _count_pages(self, found: Iterator[T]) -> Iterator[T]:
+        for number, each in enumerate(found):
+            if number and number % PAGE == 0:
+                self._metrics.request("LIST")
+            yield each
+
+
+class ReadOnlyStore(Wrapper):
     """Refuses every write before it reaches the store."""
 
     @override

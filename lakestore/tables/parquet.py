@@ -196,6 +196,8 @@ def read_groups(typed: TypedFile, groups: Sequence[int] | None = None) -> pa.Tab
         FormatError: there is no row, or a page does not decode.
     """
     wanted = range(typed.num_row_groups) if groups is None else groups
+    if not wanted:  # pyarrow 18 fails at that, newer ones return a table
+        raise FormatError("a Parquet file holds no row")
     try:
         # One thread: handing a small file to a pool costs five times what decoding it does.
         table = typed.file.read_row_groups(

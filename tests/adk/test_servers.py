@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from lakestore import Lake, LakeSessionService
+from tests.support.children import mortal
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
@@ -94,7 +95,7 @@ class Server:
 
     def __init__(self, command: Sequence[str], **environ: str) -> None:
         self.process = subprocess.Popen(
-            [*command, "--port=0"],
+            mortal([*command, "--port=0"]),
             env=environment(**environ),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -25,7 +25,10 @@ _PARTS = {"pydantic_core": "pydantic"}
 
 def _declared() -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {canonicalize_name(req.name): req for req in map(Requirement, project["dependencies"])}
+    # An extra for users is a dependency with a range like any other.
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["obstore"], *extras["notebook"]]
+    return {canonicalize_name(req.name): req for req in map(Requirement, lines)}
 
 
 def _lowest() -> dict[str, Version]:

@@ -78,6 +78,8 @@ class Figures:
     facts: dict[str, str] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    """Other tables, in Markdown."""
 
     def add(
         self,
@@ -113,7 +115,8 @@ class Figures:
     def from_json(cls, data: Mapping[str, Any]) -> Figures:
         """Return what `to_json` wrote."""
         rows = [Row(**row) for row in data["rows"]]
-        return cls(data["scale"], dict(data["facts"]), rows, list(data["notes"]))
+        facts, notes, tables = dict(data["facts"]), list(data["notes"]), list(data["tables"])
+        return cls(data["scale"], facts, rows, notes, tables)
 
 
 async def take_turns(

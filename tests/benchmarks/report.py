@@ -34,6 +34,7 @@ def to_markdown(figures: Figures) -> str:
             *notes,
             *about,
             f"- size: {figures.scale}",
+            *(f"\n{table}" for table in figures.tables),
         ]
     )
 

@@ -23,6 +23,12 @@ services:
 - scheme: lakestore+memory
   type: session
   class: lakestore.LakeSessionService
+- scheme: lakestore+s3
+  type: session
+  class: lakestore.LakeSessionService
+- scheme: lakestore+gs
+  type: session
+  class: lakestore.LakeSessionService
 """
 
 
@@ -160,6 +166,29 @@ def test_the_lake_may_be_elsewhere(agents: Path, url: str, uri: str) -> None:
     assert words[0] == f"--session_service_uri={uri}"
 
 
+@pytest.mark.parametrize(
+    ("url", "lake"),
+    [
+        ("s3://lakes/my agents", "s3://lakes/my agents"),
+        ("gcs://lakes/a/", "gs://lakes/a/"),
+        ("lakestore+s3://lakes/a%20b?region=eu-west-1", "s3://lakes/a b"),
+    ],
+)
+def test_the_next_command_is_about_that_lake(agents: Path, url: str, lake: str) -> None:
+    """What is printed last reads the lake that was named, bucket and all."""
+    words = shlex.split(init(agents, "--url", url).output.split("lakestore sql ")[1])
+    assert words[0] == lake
+
+
+@pytest.mark.parametrize("url", ["lakestore+s3://lakes/a?key=k&secret=hush", "s3://k:hush@lakes/a"])
+def test_secrets_are_neither_written_down_nor_shown(agents: Path, url: str) -> None:
+    """A service URI ends up in files, histories and process lists."""
+    stopped = init(agents, "--url", url)
+    assert stopped.exit_code == 1
+    assert "hush" not in stopped.output
+    assert services(agents) == []
+
+
 def test_a_relative_lake_is_found_from_anywhere(agents: Path, tmp_path: Path) -> None:
     """A relative URL is taken from the folder of the command, and printed absolute."""
     with pytest.MonkeyPatch.context() as patch:
@@ -170,7 +199,11 @@ def test_a_relative_lake_is_found_from_anywhere(agents: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((), "no such folder"), (("--url", "ftp://host/lake"), "no service for ftp://")],
+    [
+        ((), "no such folder"),
+        (("--url", "ftp://host/lake"), "no service for ftp://"),
+        (("--url", "s3://lakes/a?region=x"), "a s3:// URL has no ?"),
+    ],
 )
 def test_what_cannot_be_done_is_said(agents: Path, arguments: tuple[str, ...], said: str) -> None:
     """A folder that is not there, or a store without a service, is an error of one line."""

@@ -18,7 +18,7 @@ from lakestore import Lake, LakeSessionService
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="programs here are forked")
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 2.0
+SECONDS = 6.0
 KEY: dict[str, Any] = {"app_name": "a", "user_id": "u", "session_id": "s"}
 
 BEGIN = """

@@ -66,12 +66,24 @@ class SessionCase:
     """Has what only lakestore has: append_events, get_user_events, paging."""
     blocking: bool = False
     """Has a blocking twin, `.sync`."""
+    server: str = ""
+    """The fixture of the server that must run; empty where none is needed."""
+    marker: str = ""
+    """What every run of it is marked with; empty where it needs nothing that may be missing."""
+    parts: tuple[str, ...] = ()
+    """The files of rules that every run puts it through; the others are slow. None: all of them."""
     differs: Mapping[str, Difference] = field(default_factory=dict)
     """The rules it does not keep, by test name, or by test name and variant: `test_x[blank]`."""
 
     def has(self, capability: str) -> bool:
         """Say whether the field of that name says yes."""
         return bool(getattr(self, capability))
+
+    def marks(self, rule: Callable[..., object]) -> list[pytest.MarkDecorator]:
+        """Return what this service's run of the rule is marked with."""
+        part = rule.__module__.rpartition("session_contract_")[2]
+        slow = [pytest.mark.slow] if self.parts and part not in self.parts else []
+        return [*slow, *([getattr(pytest.mark, self.marker)] if self.marker else [])]
 
     def difference(self, test: str, variant: str) -> Difference | None:
         """Return how this service differs in that variant of that test."""

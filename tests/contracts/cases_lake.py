@@ -1,4 +1,4 @@
-"""Our session services as cases: over a folder, in memory, and the blocking twin.
+"""Our session services as cases: over a folder, in memory, in buckets, and the blocking twin.
 
 They keep every rule. Imports of lakestore are inside, so that the contract can be run on ADK's
 services alone.
@@ -7,7 +7,7 @@ services alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import ListSessionsResponse
 
 from tests.contracts.cases import ExtraSessions, Opener, SessionCase
+from tests.support.servers import RUNNING
 
 
 class BlockingTwin(ExtraSessions):
@@ -56,10 +57,12 @@ class BlockingTwin(ExtraSessions):
         await asyncio.to_thread(self._sync.close)
 
 
-def _service(url: str, **options: Any) -> BaseSessionService:
+def _service(
+    url: str, storage_options: Mapping[str, Any] | None = None, **options: Any
+) -> BaseSessionService:
     from lakestore import Lake, LakeSessionService
 
-    return LakeSessionService(Lake.open(url), **options)
+    return LakeSessionService(Lake.open(url, storage_options=storage_options), **options)
 
 
 def _folder(folder: Path) -> BaseSessionService:
@@ -91,6 +94,15 @@ def _sync_by_turn(folder: Path) -> BaseSessionService:
     return BlockingTwin(_service(_odd_folder(folder), durability="turn"))
 
 
+def _in_bucket(server: str, **options: Any) -> Opener:
+    def opener(folder: Path) -> BaseSessionService:
+        bucket = RUNNING[server]
+        # A folder of pytest's is its test's alone, and named after it.
+        return _service(bucket.at_key(folder.name), bucket.storage_options, **options)
+
+    return opener
+
+
 async def _close(service: Any) -> None:
     await service.close()
     service.lake.close()
@@ -102,7 +114,9 @@ def _input_error() -> type[Exception]:
     return InputError
 
 
-def _case(name: str, opener: Opener, by_turn: Opener, *, blocking: bool) -> SessionCase:
+def _case(
+    name: str, opener: Opener, by_turn: Opener, *, blocking: bool, **more: Any
+) -> SessionCase:
     return SessionCase(
         name=name,
         open=opener,
@@ -112,11 +126,24 @@ def _case(name: str, opener: Opener, by_turn: Opener, *, blocking: bool) -> Sess
         refusal=_input_error,
         extras=True,
         blocking=blocking,
+        **more,
     )
 
+
+def _bucket_case(name: str, server: str, **more: Any) -> SessionCase:
+    by_turn = _in_bucket(server, durability="turn")
+    return _case(name, _in_bucket(server), by_turn, blocking=True, server=server, **more)
+
+
+RACES = ("stale", "retry", "turns")
 
 LAKE_CASES = [
     _case("lake-folder", _folder, _folder_by_turn, blocking=True),
     _case("lake-memory", _memory, _memory_by_turn, blocking=True),
     _case("lake-sync", _sync, _sync_by_turn, blocking=False),  # is one
+    # SeaweedFS is several times as quick, so moto is left what races and lost replies decide.
+    _bucket_case("lake-s3", "moto", parts=RACES),
+    _bucket_case("lake-seaweedfs", "seaweedfs"),
+    _bucket_case("lake-gs", "fake_gcs"),
+    _bucket_case("lake-ceph", "ceph", parts=RACES, marker="ceph"),
 ]

@@ -29,7 +29,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         needed = needed_by(metafunc.function)
         able = [case for case in CASES if all(case.has(each) for each in needed)]
-        metafunc.parametrize("case", able, ids=lambda case: case.name)
+        params = [
+            pytest.param(case, id=case.name, marks=case.marks(metafunc.function)) for case in able
+        ]
+        metafunc.parametrize("case", params)
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +47,13 @@ def _difference(request: pytest.FixtureRequest) -> None:
             request.applymarker(
                 pytest.mark.xfail(reason=difference.reason, raises=difference.raises, strict=True)
             )
+
+
+@pytest.fixture(autouse=True)
+def _server(request: pytest.FixtureRequest) -> None:
+    """Start the server that the case needs."""
+    if "case" in request.fixturenames and request.getfixturevalue("case").server:
+        request.getfixturevalue(request.getfixturevalue("case").server)
 
 
 @pytest_asyncio.fixture

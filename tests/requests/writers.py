@@ -1,8 +1,8 @@
 """Processes that append at once, each to a session of its own.
 
-`python -m tests.requests.writers DIR PROCESSES EVENTS` prints what each requested and how long its
-appends took: of one process alone, of all with a user each, and of all with one user. A program of
-its own, since it forks: nothing else may run in it.
+`python -m tests.requests.writers URL PROCESSES EVENTS [OPTIONS]` prints what each requested and how
+long its appends took: of one process alone, of all with a user each, and of all with one user. A
+program of its own, since it forks: nothing else may run in it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from tests.requests.counting import begin, requests_of, said
 Seen = dict[str, Any]
 """`requests` by kind, and `seconds` of each append."""
 
+Place = tuple[str, dict[str, Any] | None]
+"""URL and storage options of a lake."""
+
 _PATIENCE_SECONDS = 60
 
 
-async def _append(folder: str, user: str, count: int, start: Barrier) -> Seen:
+async def _append(place: Place, user: str, count: int, start: Barrier) -> Seen:
     seconds = []
-    with Lake.open(folder) as lake:
+    with Lake.open(place[0], storage_options=place[1]) as lake:
         service = LakeSessionService(lake)
         session = await begin(service, user=user)
         # Nobody appends before everyone can: what is wanted is that all do at once.
@@ -40,15 +43,15 @@ async def _append(folder: str, user: str, count: int, start: Barrier) -> Seen:
     return {"requests": made, "seconds": seconds}
 
 
-def _write(folder: str, user: str, count: int, start: Barrier, results: SimpleQueue[Seen]) -> None:
-    results.put(asyncio.run(_append(folder, user, count, start)))
+def _write(place: Place, user: str, count: int, start: Barrier, results: SimpleQueue[Seen]) -> None:
+    results.put(asyncio.run(_append(place, user, count, start)))
 
 
-def write(folder: str, processes: int, count: int, *, users: int = 1) -> list[Seen]:
+def write(place: Place, processes: int, count: int, *, users: int = 1) -> list[Seen]:
     """Let `processes` processes append `count` events each; return what each has seen.
 
     Args:
-        folder: The lake.
+        place: The lake.
         processes: How many.
         count: Events of each, one by one.
         users: How many users the processes' sessions belong to.
@@ -56,7 +59,7 @@ def write(folder: str, processes: int, count: int, *, users: int = 1) -> list[Se
     context = multiprocessing.get_context("fork")
     start, results = context.Barrier(processes, timeout=_PATIENCE_SECONDS), context.SimpleQueue()
     writers = [
-        context.Process(target=_write, args=(folder, f"user{n % users}", count, start, results))
+        context.Process(target=_write, args=(place, f"user{n % users}", count, start, results))
         for n in range(processes)
     ]
     for writer in writers:
@@ -68,10 +71,11 @@ def write(folder: str, processes: int, count: int, *, users: int = 1) -> list[Se
 
 
 if __name__ == "__main__":
-    folder, processes, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    processes, count = int(sys.argv[2]), int(sys.argv[3])
+    place = (sys.argv[1], json.loads(sys.argv[4]) if len(sys.argv) > 4 else None)
     seen = {
-        "alone": write(folder, 1, count),
-        "apart": write(folder, processes, count, users=processes),
-        "together": write(folder, processes, count),
+        "alone": write(place, 1, count),
+        "apart": write(place, processes, count, users=processes),
+        "together": write(place, processes, count),
     }
     print(json.dumps(seen))  # noqa: T201 - to who started it

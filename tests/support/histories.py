@@ -19,7 +19,7 @@ from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
 from lakestore.history.view import SessionView
 from lakestore.log.commits import Marker, list_log
-from lakestore.log.entries import Entry, list_entries
+from lakestore.log.entries import Entry, list_entries, put_entry
 from lakestore.log.keys import Scope, SessionKey
 from lakestore.log.marker import Limits
 from lakestore.storage import CountingStore, MemoryStore, Metrics, ObjectStore, Pool
@@ -114,6 +114,11 @@ class World:
             cache_bytes=cache_bytes,
         )
         return Host(Sessions(environment), metrics, upkeep)
+
+    def put_entry(self, entries: str, stamp: str, body: bytes, *, fold: bool) -> None:
+        """Put an entry, or a fold, that no host made."""
+        metrics = Metrics()
+        put_entry(self.store, entries, stamp, body, fold=fold, clock=self.clock, metrics=metrics)
 
     def entries(self, scope: Scope = ANA) -> list[Entry]:
         """Return the entries of a scope that are in the store."""

@@ -7,17 +7,18 @@ mixtures from objects.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from lakestore.clock import SystemClock, new_token
 from lakestore.errors import AlreadyExistsError, NotFoundError
-from lakestore.storage import LocalStore, ObjectStore
+from lakestore.storage import LocalStore, Metrics, ObjectStore, RetryingStore, open_store
 
 R = TypeVar("R")
 
@@ -75,6 +76,27 @@ def race_in_folder(
     """Race as a process of its own."""
     with short_switches():
         return race(LocalStore(root), writer, turns, size, barrier)
+
+
+def race_in_bucket(
+    url: str,
+    options: Mapping[str, Any],
+    writer: int,
+    turns: int,
+    size: int,
+    barrier: WaitsForAll,
+) -> list[int]:
+    """Race as a process of its own, in a bucket."""
+    store = open_bucket(url, options)
+    try:
+        return race(store, writer, turns, size, barrier)
+    finally:
+        store.close()
+
+
+def open_bucket(url: str, options: Mapping[str, Any]) -> ObjectStore:
+    """Return a store as a lake has it, which sends again what was refused for the moment."""
+    return RetryingStore(open_store(url, options), Metrics(), SystemClock(), new_token)
 
 
 def watch(store: ObjectStore, keys: list[str], size: int, done: HasSet) -> int:

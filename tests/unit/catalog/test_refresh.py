@@ -4,10 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
+from lakestore import Lake
 from lakestore.catalog import Catalog
 from lakestore.errors import StorageError
+from lakestore.log.keys import Scope, SessionKey
 from lakestore.storage import MemoryStore, Metrics, ObjectStore
+from tests.support.clocks import ManualClock, SkewedClock
 from tests.support.faulty_store import FailingStore, InterruptedStore, Nth, PlaceholderStore
+from tests.support.histories import said
 from tests.support.lake_builder import a_log
 
 Follow = Callable[[ObjectStore], Catalog]
@@ -139,3 +143,18 @@ def test_a_commit_may_hold_large_rows(store: MemoryStore, catalog: Catalog) -> N
     a_log(store).create().say("a", content={"parts": [{"text": large}]})
     catalog.refresh()
     assert catalog.sql("select length(text) from events").fetchall() == [(len(large),)]
+
+
+def test_who_has_asked_sql_writes_later(store: MemoryStore, clock: ManualClock) -> None:
+    """A writer whose clock is an hour behind overwrites what a query has shown it."""
+    ahead = Lake(store, clock=SkewedClock(clock, 3_600)).sessions
+    behind = Lake(store, clock=clock)
+    mine = SessionKey("travel", "ana", "mine")
+    theirs = SessionKey("travel", "ana", "theirs")
+    marker = behind.sessions.create(mine, {}, generated=True).marker
+    ahead.create(theirs, {"user:k": "first"}, generated=True)
+    assert len(behind.sql("FROM sessions").fetchall()) == 2
+    behind.sessions.append(mine, marker, [said("e1", {"user:k": "second"})])
+
+    scope = Scope("travel", "ana")
+    assert ahead.shared.read([scope])[scope].values() == {"k": "second"}

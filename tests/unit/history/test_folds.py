@@ -9,7 +9,6 @@ from itertools import count
 import pytest
 
 from lakestore.errors import StorageError
-from lakestore.log.entries import put_entry
 from lakestore.log.keys import SessionKey
 from lakestore.log.stamps import stamp_text
 from lakestore.tables import state
@@ -32,7 +31,7 @@ def put(world: World, micros: int, key: str, value: str) -> str:
     """Put an entry of ANA's that comes from nowhere in particular; return its stamp."""
     stamp = stamp_text(micros, 0, "00000000000000ff")
     row = StateRow("travel", "ana", key, value, stamp, "s", "ana", 1)
-    put_entry(world.store, ANA.entries, stamp, state.encode([row]), fold=False)
+    world.put_entry(ANA.entries, stamp, state.encode([row]), fold=False)
     return stamp
 
 
@@ -197,7 +196,7 @@ class TestSweep:
         host.sessions.shared.fold_entries(ANA)
         stamp = stamp_text(20, 0, "00000000000000ff")
         rows = [StateRow("travel", "ana", key, "7", stamp, "s", "ana", 1) for key in ("k", "new")]
-        put_entry(world.store, ANA.entries, stamp, state.encode(rows), fold=False)
+        world.put_entry(ANA.entries, stamp, state.encode(rows), fold=False)
         world.clock.advance(GRACE)
         host.sessions.shared.fold_entries(ANA)
 

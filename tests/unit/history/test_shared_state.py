@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestore.errors import NotFoundError, StorageError
-from lakestore.log.entries import put_entry
 from lakestore.log.keys import Scope, SessionKey, entry_key
 from lakestore.log.stamps import stamp_text
 from lakestore.tables import state
@@ -106,6 +105,17 @@ class TestFold:
 
         assert world.host().state() == {"k": "second"}
 
+    def test_who_has_read_all_sessions_writes_later(self, world: World) -> None:
+        """A pass over all sessions of a user is reading the stamps of their commits too."""
+        ahead = world.host(clock=SkewedClock(world.clock, 3_600))
+        behind = world.host()
+        marker = behind.create(OTHER)
+        ahead.append(ahead.create(), said("e1", {"user:k": "first"}))
+        assert len([*behind.sessions.read_all("travel", "ana")]) == 2
+        behind.append(marker, said("e2", {"user:k": "second"}), key=OTHER)
+
+        assert world.host().state() == {"k": "second"}
+
     def test_who_never_read_is_ordered_by_its_clock(self, world: World) -> None:
         """Writes that know nothing of each other are ordered by clocks, as promised (Z1)."""
         ahead = world.host(clock=SkewedClock(world.clock, 3_600))
@@ -145,7 +155,7 @@ def test_order_repetition_and_delay_change_nothing(
         warm, folder = world.host(), world.host()
         for number, (micros, values) in enumerate(arrivals):
             stamp, body = entry(micros, values)
-            put_entry(world.store, ANA.entries, stamp, body, fold=False)
+            world.put_entry(ANA.entries, stamp, body, fold=False)
             if number in reads:
                 warm.state()
             if number == fold_at:

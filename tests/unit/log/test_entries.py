@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import pytest
@@ -10,11 +11,13 @@ from lakestore.errors import StorageError, UnknownOutcomeError
 from lakestore.log.entries import Entry, list_entries, put_entry
 from lakestore.log.keys import Scope, app_entries
 from lakestore.log.stamps import stamp_text
-from lakestore.storage import MemoryStore
+from lakestore.storage import MemoryStore, Metrics
+from tests.support.clocks import ManualClock
 from tests.support.faulty_store import FailingStore, LostReplyStore, Nth, PlaceholderStore
 
 ANA = Scope("app", "ana").entries
 APP = Scope("app", None).entries
+put = partial(put_entry, clock=ManualClock(), metrics=Metrics())
 STAMPS = [stamp_text(micros, 0, "00000000000000ff") for micros in (1, 2, 3)]
 
 
@@ -22,7 +25,7 @@ def test_an_entry_is_listed_with_its_stamp() -> None:
     """A listing tells stamp and kind of every entry, oldest stamp first."""
     store = MemoryStore()
     for stamp in reversed(STAMPS):
-        put_entry(store, ANA, stamp, b"x", fold=stamp == STAMPS[1])
+        put(store, ANA, stamp, b"x", fold=stamp == STAMPS[1])
 
     assert [*list_entries(store, ANA)] == [
         (ANA, Entry(f"{ANA}{STAMPS[0]}.parquet", STAMPS[0], False)),
@@ -36,8 +39,8 @@ def test_one_listing_tells_scopes_apart() -> None:
     store = MemoryStore()
     ben = Scope("app", "ben").entries
     for scope in (ANA, ben, APP):
-        put_entry(store, scope, STAMPS[0], b"x", fold=False)
-    put_entry(store, Scope("apple", None).entries, STAMPS[0], b"x", fold=False)
+        put(store, scope, STAMPS[0], b"x", fold=False)
+    put(store, Scope("apple", None).entries, STAMPS[0], b"x", fold=False)
 
     assert [folder for folder, _ in list_entries(store, app_entries("app"))] == [APP, ANA, ben]
 
@@ -45,7 +48,7 @@ def test_one_listing_tells_scopes_apart() -> None:
 def test_strays_are_no_entries() -> None:
     """Other names among entries, and empty objects of consoles, are passed over."""
     store = MemoryStore()
-    put_entry(store, ANA, STAMPS[0], b"x", fold=False)
+    put(store, ANA, STAMPS[0], b"x", fold=False)
     for stray in (".DS_Store", "_SUCCESS", "00000000000000000001.parquet", "README"):
         store.put_if_absent(ANA + stray, b"x")
 
@@ -56,19 +59,29 @@ def test_strays_are_no_entries() -> None:
 def test_putting_an_entry_again_is_no_error() -> None:
     """A stamp belongs to one content, so one that stands already is this one."""
     store = MemoryStore()
-    keys = {put_entry(store, ANA, STAMPS[0], b"x", fold=False) for _ in range(3)}
+    keys = {put(store, ANA, STAMPS[0], b"x", fold=False) for _ in range(3)}
 
     assert len(keys) == 1
     assert store.get(keys.pop()) == b"x"
 
 
 @pytest.mark.parametrize("outcome", ["landed", "dropped"])
-def test_an_unknown_outcome_is_raised(outcome: Literal["landed", "dropped"]) -> None:
+def test_an_unknown_outcome_is_sent_again(outcome: Literal["landed", "dropped"]) -> None:
+    """An entry that may be there is put again, which is safe, until it is known to be."""
+    inner, metrics = MemoryStore(), Metrics()
+    store = LostReplyStore(inner, Nth("put"), outcome)
+    key = put(store, ANA, STAMPS[0], b"x", fold=False, metrics=metrics)
+
+    assert inner.get(key) == b"x"
+    assert metrics.retries == 1
+
+
+def test_an_outcome_that_stays_unknown_is_raised() -> None:
     """Nobody acknowledges an entry that may not be there, and putting it again mends it."""
     inner = MemoryStore()
     with pytest.raises(UnknownOutcomeError):
-        put_entry(LostReplyStore(inner, Nth("put"), outcome), ANA, STAMPS[0], b"x", fold=False)
-    key = put_entry(inner, ANA, STAMPS[0], b"x", fold=False)
+        put(LostReplyStore(inner, Nth("put", times=9), "dropped"), ANA, STAMPS[0], b"x", fold=False)
+    key = put(inner, ANA, STAMPS[0], b"x", fold=False)
 
     assert inner.get(key) == b"x"
 
@@ -77,7 +90,7 @@ def test_a_resend_is_no_error() -> None:
     """An entry that was refused by itself stands."""
     inner = MemoryStore()
     store = LostReplyStore(inner, Nth("put"), "resent")
-    key = put_entry(store, ANA, STAMPS[0], b"x", fold=False)
+    key = put(store, ANA, STAMPS[0], b"x", fold=False)
 
     assert inner.get(key) == b"x"
 
@@ -85,4 +98,4 @@ def test_a_resend_is_no_error() -> None:
 def test_a_failure_is_raised() -> None:
     """An entry that was not written is not passed over."""
     with pytest.raises(StorageError):
-        put_entry(FailingStore(MemoryStore(), Nth("put")), ANA, STAMPS[0], b"x", fold=False)
+        put(FailingStore(MemoryStore(), Nth("put")), ANA, STAMPS[0], b"x", fold=False)

@@ -139,8 +139,6 @@ def test_memory_is_shared_by_name() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "s3://bucket/prefix",
-        "gs://bucket",
         "http://lake.test/",
         "sqlite:///lake.db",
         "abfss://x",

@@ -1,0 +1,7 @@
+"""All mutations, by the names of the rules that they remove."""
+
+from tests.simulator import mutations_of_logs as mutations_of_logs
+from tests.simulator import mutations_of_state as mutations_of_state
+from tests.simulator.mutating import MUTATIONS, mutated
+
+__all__ = ["MUTATIONS", "mutated"]

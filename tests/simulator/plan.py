@@ -1,0 +1,150 @@
+"""What actors are to do in a history, written by hand or drawn by seed. No I/O, no product."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from tests.simulator.store import GRACE, VIEW_AGE, Weather
+
+APP = "a"
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One thing that an actor does; what it means is told in `tests.simulator.actors`."""
+
+    do: str
+    session: str = "s"
+    user: str = "u"
+    sets: tuple[str, ...] = ()
+    """Keys of shared state that its first event sets, prefixes kept."""
+    events: int = 1
+    """So many in one commit."""
+    tries: int = 1
+    """So many times, while nobody knows whether it was stored."""
+    singly: bool = False
+    """Try the events one by one the second time."""
+    event: str = ""
+    """The id of its event, which another actor may send too; empty: one of its own."""
+    old: bool = False
+    """Through the `Session` object that the actor had before its newest."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What everyone does."""
+
+    actors: Mapping[str, Mapping[int, Op]]
+    """For each actor what it does, by number, ascending."""
+    setup: Sequence[Op] = (Op("create"),)
+    """What is done before, by someone to whom nothing happens."""
+    skews: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by which an actor's wall clock is off."""
+    near: Sequence[str] = ()
+    """Actors whose store is near: they ask for one thing after the other."""
+    weather: Weather = field(default_factory=Weather)
+
+    def without(self, gone: Sequence[tuple[str, int]]) -> Plan:
+        """Return the plan in which some things are not done; the others keep their numbers."""
+        left = {
+            actor: {n: op for n, op in script.items() if (actor, n) not in gone}
+            for actor, script in self.actors.items()
+        }
+        return replace(self, actors=left)
+
+
+def script(*ops: Op) -> dict[int, Op]:
+    """Number what an actor does, from 1."""
+    return dict(enumerate(ops, start=1))
+
+
+_KEYS = ("user:k", "app:k", "user:j")
+_SESSIONS = (("u", "s"), ("u", "s"), ("u", "s"), ("u", "t"), ("v", "s"))
+_SKEWS = (0.0, 0.0, 40.0, -40.0, 600.0, -600.0)
+_WAITS = (1.0, 0.6 * VIEW_AGE, 1.1 * VIEW_AGE, 1.1 * GRACE)
+_WEIGHTS = {
+    "append": 24,
+    "get": 8,
+    "wait": 8,
+    "roll up": 6,
+    "fold": 3,
+    "list": 3,
+    "user events": 2,
+    "recent": 2,
+    "user state": 2,
+    "delete": 1,
+    "create": 2,
+    "pair": 2,
+    "hand on": 2,
+}
+"""What actors do in drawn histories, and how often. A new job is one line more."""
+_SWEEPING = {
+    **dict.fromkeys(("get", "list", "create", "fold", "wait", "recent"), 4),
+    **dict.fromkeys(("user events", "user state", "pair", "hand on"), 2),
+    "append": 20,
+    "overtake": 10,
+    "delete": 1,
+}
+"""The same for histories in which logs are swept."""
+_WEATHERS = (
+    Weather(0.15),
+    Weather(0.5, torn=0.2),
+    Weather(0.2, 0.06, 2, torn=0.05),
+    Weather(0.3, 0.1, 3, "stalls,slow,late,twice"),
+    Weather(0.2, 0.15, 3, "three graces"),
+    Weather(0.2, 0.3, 2, "before three graces", ("put",)),
+    Weather(0.2, 0.3, 2, "before three graces", ("get", "list")),
+    Weather(0.1, 0.12, 3, "reply,resent,dropped,fails"),
+    Weather(0.3, 0.1, 2, "crashes,late"),
+)
+
+
+_SQL_EVERY = 32
+"""In one of so many histories actors ask SQL too, which takes longer than all else."""
+
+
+def drawn(seed: int) -> Plan:
+    """Return the plan that belongs to a seed."""
+    draw = Random(seed)
+    names = "ABCD"[: draw.choice((2, 2, 3, 3, 4))]
+    weights = draw.choice((_WEIGHTS, _SWEEPING))
+    if seed % _SQL_EVERY == 0:
+        weights = {**weights, "sql": 10}
+    actors = {name: script(*_ops(draw, weights, draw.randint(3, 8))) for name in names}
+    return Plan(
+        actors,
+        setup=(Op("create", sets=("user:k",)), *_early(draw)),
+        skews={name: draw.choice(_SKEWS) for name in names},
+        near=[name for name in names if draw.random() < 0.25],
+        weather=draw.choice(_WEATHERS),
+    )
+
+
+def _early(draw: Random) -> list[Op]:
+    more = [Op("create", "t"), *(Op("append", events=draw.randint(1, 2)) for _ in range(4))]
+    return more[: draw.randint(0, len(more))]
+
+
+def _ops(draw: Random, weights: Mapping[str, int], number: int) -> list[Op]:
+    kinds = draw.choices(list(weights), list(weights.values()), k=number)
+    return [_op(draw, kind) for kind in kinds]
+
+
+def _op(draw: Random, kind: str) -> Op:
+    user, session = draw.choice(_SESSIONS)
+    sets = tuple(key for key in _KEYS if draw.random() < 0.25)
+    if kind == "append":
+        return Op(
+            kind,
+            session,
+            user,
+            sets,
+            events=draw.choice((1, 1, 1, 2)),
+            tries=draw.choice((1, 2, 3)),
+            singly=draw.random() < 0.3,
+            old=draw.random() < 0.15,
+        )
+    return Op(kind, session, user, sets, seconds=draw.choice(_WAITS))

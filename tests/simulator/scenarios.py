@@ -1,0 +1,7 @@
+"""All scenarios, by name."""
+
+from tests.simulator.scenario import Scenario
+from tests.simulator.scenarios_of_logs import LOGS
+from tests.simulator.scenarios_of_state import STATE
+
+SCENARIOS: dict[str, Scenario] = {**LOGS, **STATE}

@@ -1,0 +1,63 @@
+"""How a history is printed: numbered steps, keys in short form. Knows nothing of the product."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Protocol
+
+_LOG = re.compile(r"events/log/app=[^/]*/user=([^/]*)/session=([^/]*)/0*([0-9]+)(r?)\.parquet")
+_LOGS = re.compile(r"events/log/(?:app=[^/]*/)?(?:user=([^/]*)/)?(?:session=([^/]*)/)?")
+_ENTRY = re.compile(
+    r"state/entries/app=[^/]*/user=([^/]*)/0*([0-9]+)-0*([0-9]+)-(.{4})[0-9a-f]{12}(f?)\.parquet"
+)
+_ENTRIES = re.compile(r"state/entries/(?:app=[^/]*/)?(?:user=([^/]*)/)?")
+
+
+class Line(Protocol):
+    """What is printed in one line."""
+
+    @property
+    def time(self) -> float: ...
+    @property
+    def who(self) -> str: ...
+    @property
+    def what(self) -> str: ...
+
+
+def short(key: str, *, name: bool = False, stamp: bool = True) -> str:
+    """Return a key as people can read it.
+
+    Args:
+        key: The key, or the beginning of some.
+        name: Only what tells it from others in a listing.
+        stamp: With the stamp of an entry.
+    """
+    if match := _LOG.fullmatch(key):
+        user, session, version, rollup = match.groups()
+        version = f"{version}{' (rollup)' if rollup else ''}"
+        return version.replace(" ", "") if name else f"{user}/{session}/{version}"
+    if match := _ENTRY.fullmatch(key):
+        user, micros, counter, token, fold = match.groups()
+        when = f"{int(micros) % 10**11 / 10**6:.6f}+{counter or 0}-{token}"
+        when = f"{when if stamp else 'entry'}{' (fold)' if fold else ''}"
+        return when.replace(" ", "") if name else f"state of {_whose(user)} {when}"
+    if match := _LOGS.fullmatch(key):
+        return "log " + "/".join(part or "*" for part in match.groups())
+    if match := _ENTRIES.fullmatch(key):
+        return f"state of {_whose(match[1])}"
+    return key
+
+
+def _whose(user: str | None) -> str:
+    return "app" if user == "-" else user or "*"
+
+
+def lines(steps: Iterable[Line]) -> list[str]:
+    """Return numbered lines, each with the seconds since the first."""
+    listed = list(steps)
+    start = listed[0].time if listed else 0.0
+    return [
+        f"{number:4}  {step.time - start:9.2f} s  {step.who:<10} {step.what}"
+        for number, step in enumerate(listed, start=1)
+    ]
