@@ -18,7 +18,7 @@ from lakestore.shell.services import (
     Placement,
     agent_folders,
     lake_url,
-    open_to_read,
+    open_named,
     plan_services,
     service_uri,
     services_yaml,
@@ -94,7 +94,7 @@ def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
     # DuckDB takes a while to import, which the other commands need not wait for.
     from lakestore.catalog import QueryError
 
-    with open_to_read(url) as lake:
+    with open_named(url, read_only=True) as lake:
         try:
             answer = lake.sql(query, list(params))
             columns, rows = answer.columns, answer.fetchall()
@@ -118,7 +118,7 @@ def show(url: str, session_id: str, app_name: str | None, user_id: str | None, f
 
     SESSION_ID is looked for in the lake at URL, among all apps and users unless told which.
     """
-    with open_to_read(url) as lake:
+    with open_named(url, read_only=True) as lake:
         talk = read_conversation(lake, find_session(lake, session_id, app_name, user_id))
     for line in conversation_lines(talk, terminal_width(), full=full):
         click.echo(line)

@@ -11,8 +11,8 @@ from itertools import groupby
 
 from lakestore.errors import FormatError, NotFoundError, StorageError
 from lakestore.history.archive import STATE
+from lakestore.history.entries import read_entry, shared_rows
 from lakestore.history.sessions import Sessions
-from lakestore.history.shared import read_entry, shared_rows
 from lakestore.jobs.findings import Finding, Look
 from lakestore.jobs.listings import grouped
 from lakestore.log.entries import Entry, parse_entry, put_entry

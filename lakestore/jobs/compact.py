@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lakestore.checks import check_number
 from lakestore.errors import InputError, NotFoundError
 from lakestore.history.archive import STATE, Place
-from lakestore.history.shared import decode_entry
+from lakestore.history.entries import decode_entry
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.packing import PackTask
 from lakestore.jobs.repacking import plan_repacks

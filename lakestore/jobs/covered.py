@@ -13,9 +13,9 @@ from hashlib import sha256
 
 from lakestore.errors import NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, STATE, Archive
+from lakestore.history.entries import decode_entry
 from lakestore.history.environment import Environment
 from lakestore.history.needless import Age, is_held, needless_by_pack, needless_by_rollup
-from lakestore.history.shared import decode_entry
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
 from lakestore.jobs.removing import Remover
 from lakestore.log.entries import parse_entry

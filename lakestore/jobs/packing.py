@@ -12,9 +12,9 @@ from hashlib import sha256
 from itertools import groupby
 
 from lakestore.history.archive import EVENTS
+from lakestore.history.entries import shared_rows
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
-from lakestore.history.shared import shared_rows
 from lakestore.history.view import SessionView
 from lakestore.jobs.changes import Change, Changes
 from lakestore.lake import Lake

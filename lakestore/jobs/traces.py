@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import EVENTS, STATE, Kind
+from lakestore.history.entries import decode_entry
 from lakestore.history.erased import is_erased
-from lakestore.history.shared import decode_entry
 from lakestore.log.entries import list_entries
 from lakestore.log.keys import (
     Scope,

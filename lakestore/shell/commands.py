@@ -20,6 +20,7 @@ from lakestore.clock import SystemClock
 from lakestore.errors import InputError, LakeError
 from lakestore.lake import Lake
 from lakestore.shell.progress import ProgressLine
+from lakestore.shell.services import open_named
 from lakestore.shell.text import shown_url, terminal_width, visible_lines
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -67,8 +68,8 @@ def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
 def _open(url: str, *, read_only: bool = False) -> Lake:
     """Open a lake that must exist: a job on a URL that was mistyped shall not make one."""
     if not read_only:
-        Lake.open(url, read_only=True).close()
-    return Lake.open(url, read_only=read_only, rollups=False)
+        open_named(url, read_only=True).close()
+    return open_named(url, read_only=read_only, rollups=False)
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -134,20 +134,21 @@ def lake_url(uri: str) -> str:
     return place if protocol == "file" else f"{protocol}://{place}"
 
 
-def open_to_read(url: str) -> Lake:
-    """Open the lake at a URL, or the one that a service URI names, for reading only.
+def open_named(url: str, *, read_only: bool, rollups: bool = True) -> Lake:
+    """Open the lake at a URL, or the one that a service URI names.
 
     Raises:
         LakeError: it cannot be opened.
     """
     if not url.startswith("lakestore+"):
-        return Lake.open(url, read_only=True)
+        return Lake.open(url, read_only=read_only, rollups=rollups)
     named = ServiceUri.parse(url, {})
     return Lake.open(
         named.url,
         storage_options=named.storage_options,
         client=named.client,
-        read_only=True,
+        read_only=read_only,
+        rollups=rollups,
     )
 
 

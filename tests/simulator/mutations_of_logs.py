@@ -11,10 +11,13 @@ from lakestore.adk.locks import KeyedLocks
 from lakestore.catalog import plan as catalog_plan
 from lakestore.catalog import reading as catalog_reading
 from lakestore.errors import ConflictError, StorageError, UnknownOutcomeError
-from lakestore.history import loading, sessions, upkeep
+from lakestore.history import committing, upkeep
+from lakestore.history.committing import Commits
 from lakestore.history.drafts import Landed
 from lakestore.history.environment import Environment
+from lakestore.history.folding import decode_commit
 from lakestore.history.loading import Loader
+from lakestore.history.reading import Reader
 from lakestore.history.sessions import Sessions
 from lakestore.history.view import SessionView
 from lakestore.log import commits
@@ -39,7 +42,7 @@ def _read_back(stack: ExitStack) -> None:
     def put_commit(*args: Any, **named: Any) -> bytes | None:
         return original(*args, **{**named, "is_ours": lambda _body: False})
 
-    set_(stack, sessions, "put_commit", put_commit)
+    set_(stack, committing, "put_commit", put_commit)
 
 
 @without("a refusal is one", "a name that is taken is another commit's")
@@ -55,18 +58,18 @@ def _refusal(stack: ExitStack) -> None:
 
 @without("confirmation after a stall", "a commit that took long is confirmed by a load")
 def _confirmation(stack: ExitStack) -> None:
-    set_(stack, Sessions, "_confirm", lambda *_args: None)
+    set_(stack, Commits, "confirm", lambda *_args: None)
 
 
 @without("confirmation of marker 0", "'nothing there yet' is confirmed like any other marker")
 def _marker_0(stack: ExitStack) -> None:
-    original = Sessions._confirm
+    original = Commits.confirm
 
-    def confirm(self: Sessions, key: Any, commit: Any) -> None:
+    def confirm(self: Commits, key: Any, commit: Any) -> None:
         if commit.version > 1:
             original(self, key, commit)
 
-    set_(stack, Sessions, "_confirm", confirm)
+    set_(stack, Commits, "confirm", confirm)
 
 
 @without("old markers are confirmed before", "nothing is decided on an old marker")
@@ -90,25 +93,23 @@ def _unknown(stack: ExitStack) -> None:
         except UnknownOutcomeError:
             return None
 
-    set_(stack, sessions, "put_commit", put_commit)
+    set_(stack, committing, "put_commit", put_commit)
 
 
 @without("the session advances last", "the marker advances when commit and entries stand")
 def _advance(stack: ExitStack) -> None:
-    original = Sessions._commit
+    original = Commits.put
 
-    def commit(self: Sessions, key: Any, marker: Marker, rows: Any) -> Any:
+    def put(self: Commits, key: Any, marker: Marker, rows: Any) -> Any:
         try:
             return original(self, key, marker, rows)
         except StorageError:
-            view = self._cache.get(key.log)
             body = commits.probe(self._env.store, key.log, rows[0].version)
-            if body is not None and loading.decode_commit(key.log, rows[0].version, body) == rows:
-                del view
+            if body is not None and decode_commit(key.log, rows[0].version, body) == rows:
                 return None
             raise
 
-    set_(stack, Sessions, "_commit", commit)
+    set_(stack, Commits, "put", put)
 
 
 @without("one append at a time", "two tasks of one session are put in order")
@@ -203,20 +204,20 @@ def _list_limit(stack: ExitStack) -> None:
 
 @without("time limit of refreshes", "a view older than the limit is loaded anew")
 def _refresh_limit(stack: ExitStack) -> None:
-    ageless(stack, Sessions, "_young")
-    ageless(stack, Sessions, "_advance")
+    ageless(stack, Reader, "_young")
+    ageless(stack, Reader, "_advance")
 
 
 @without("probes of young views", "that nothing is found counts only while the view is young")
 def _probe(stack: ExitStack) -> None:
-    ageless(stack, Sessions, "_advance")
+    ageless(stack, Reader, "_advance")
 
 
 @without("reading confirms nothing", "a commit that is read does not make a view young again")
 def _reading(stack: ExitStack) -> None:
-    original, follow, within = Sessions._advance, SessionView.follow, Within()
+    original, follow, within = Reader._advance, SessionView.follow, Within()
 
-    def advance(self: Sessions, view: Any, look: Any) -> Any:
+    def advance(self: Reader, view: Any, look: Any) -> Any:
         with within.entered(self._env.clock):
             return original(self, view, look)
 
@@ -224,7 +225,7 @@ def _reading(stack: ExitStack) -> None:
         view = follow(self, rows)
         return view.confirmed(within.value.elapsed()) if within.is_here else view
 
-    set_(stack, Sessions, "_advance", advance)
+    set_(stack, Reader, "_advance", advance)
     set_(stack, SessionView, "follow", follows)
 
 
@@ -272,8 +273,8 @@ def _catalog_rollups(stack: ExitStack) -> None:
 def _catalog_limit(stack: ExitStack) -> None:
     original = catalog_reading.Reading.__init__
 
-    def init(self: Any, source: Any, known: Any, take: Any) -> None:
+    def init(self: Any, source: Any, packs: Any, known: Any, take: Any) -> None:
         limits = OddLimits(float("inf"), float("inf"))
-        original(self, replace(source, limits=limits), known, take)
+        original(self, replace(source, limits=limits), packs, known, take)
 
     set_(stack, catalog_reading.Reading, "__init__", init)

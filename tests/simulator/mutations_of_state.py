@@ -7,9 +7,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from lakestore.history import shared
+from lakestore.history.entries import shared_rows
+from lakestore.history.reading import Reader
+from lakestore.history.scopes import Listing, ScopeFold
 from lakestore.history.sessions import Sessions
-from lakestore.history.shared import ScopeFold, SharedState
+from lakestore.history.shared import SharedState
 from lakestore.log.keys import Scope
 from lakestore.log.stamps import Stamper
 from lakestore.tables import state
@@ -76,7 +78,7 @@ def _same_stamp(stack: ExitStack) -> None:
 
     def complete(self: SharedState, rows: Any, folds: Any) -> Any:
         if rows and rows[0].stamp:
-            scopes = list(shared.shared_rows(rows))
+            scopes = list(shared_rows(rows))
             stamp = self._stamper.stamp(scopes)
             rows = [replace(row, stamp=stamp) for row in rows]
         return original(self, rows, folds)
@@ -91,34 +93,37 @@ def _entries_limit(stack: ExitStack) -> None:
 
 @without("log before entries", "a read lists entries after it has read the log")
 def _order(stack: ExitStack) -> None:
-    original = Sessions.read
+    original, fold, within = Reader._read, SharedState.fold, Within()
 
-    def read(self: Sessions, key: Any) -> Any:
+    def read(self: Reader, key: Any, wanted: Any) -> Any:
         scopes = (Scope(key.app_name, key.user_id), Scope(key.app_name, None))
-        folds = self.shared.read(scopes)
-        found = original(self, key)
-        return found and (found[0], self.shared.complete(found[0].newest, folds))
+        with within.entered(self.shared.read(scopes)):
+            return original(self, key, wanted)
 
-    set_(stack, Sessions, "read", read)
+    def folded(self: SharedState, listing: Listing) -> Any:
+        return within.value if within.is_here else fold(self, listing)
+
+    set_(stack, Reader, "_read", read)
+    set_(stack, SharedState, "fold", folded)
 
 
 @without("commits are laid over entries", "what a warm read follows is laid over the entries")
 def _overlay(stack: ExitStack) -> None:
-    original = Sessions._advance
+    original = Reader._advance
 
-    def advance(self: Sessions, view: Any, look: Any) -> Any:
+    def advance(self: Reader, view: Any, look: Any) -> Any:
         found = original(self, view, look)
         return found and (found[0], found[1][-1:])
 
-    set_(stack, Sessions, "_advance", advance)
+    set_(stack, Reader, "_advance", advance)
 
 
 @without("entries are listed whole", "not only what lies after the newest stamp seen")
 def _whole(stack: ExitStack) -> None:
     original = SharedState._fold
 
-    def fold(self: SharedState, scopes: Any, listed: Any, started: float) -> Any:
-        for scope in scopes:
+    def fold(self: SharedState, listing: Listing, listed: Any) -> Any:
+        for scope in listing.scopes:
             known = self._cache.get(scope) or ScopeFold(scope)
             newest = max((row.stamp for row in known.rows.values()), default="")
             listed = {
@@ -129,7 +134,7 @@ def _whole(stack: ExitStack) -> None:
                     if entry.stamp > newest or entry.key in known.read
                 ],
             }
-        return original(self, scopes, listed, started)
+        return original(self, listing, listed)
 
     set_(stack, SharedState, "_fold", fold)
 

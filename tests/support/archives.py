@@ -17,7 +17,7 @@ from google.genai import types
 from lakestore import Lake, LakeSessionService
 from lakestore.adk.sync import SyncSessionService
 from lakestore.history.archive import STATE
-from lakestore.history.shared import decode_entry
+from lakestore.history.entries import decode_entry
 from lakestore.log.commits import list_logs
 from lakestore.log.keys import (
     EVENT_LOGS,
