@@ -152,7 +152,7 @@ def _endure(server: Restartable, weather: FaultProxy, journals: Path, seconds: f
 
 @pytest.mark.parametrize("name", ["seaweedfs", "fake_gcs"])
 @pytest.mark.parametrize(
-    "seconds", [15, pytest.param(60, marks=pytest.mark.slow)], ids=["short", "a-minute"]
+    "seconds", [10, pytest.param(60, marks=pytest.mark.slow)], ids=["short", "a-minute"]
 )
 @pytest.mark.timeout(400)
 def test_every_promise_is_kept(name: str, seconds: float, tmp_path: Path) -> None:
