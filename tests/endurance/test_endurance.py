@@ -150,7 +150,8 @@ def _endure(server: Restartable, weather: FaultProxy, journals: Path, seconds: f
     return crowd
 
 
-@pytest.mark.parametrize("name", ["seaweedfs", "fake_gcs"])
+# SeaweedFS takes a minute to stop, start and answer again: the slow tests have it.
+@pytest.mark.parametrize("name", ["fake_gcs", pytest.param("seaweedfs", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "seconds", [10, pytest.param(60, marks=pytest.mark.slow)], ids=["short", "a-minute"]
 )
