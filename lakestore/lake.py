@@ -73,6 +73,8 @@ class Lake:
         self.url = store.url
         self.storage_options: Mapping[str, Any] = {}
         """What the store needs besides its URL, as `open` was given it; may hold credentials."""
+        self.client: ClientName = "fsspec"
+        """Who talks to a bucket, as `open` was told."""
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_token = new_token
@@ -134,7 +136,7 @@ class Lake:
             cache_bytes=cache_bytes,
             max_concurrency=max_concurrency,
         )
-        lake.storage_options = options
+        lake.storage_options, lake.client = options, client
         return lake
 
     def _count(self) -> None:

@@ -10,18 +10,23 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass, field
-from functools import lru_cache
+from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from lakestore.errors import InputError
 from lakestore.lake import Lake
+from lakestore.storage import ClientName
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 
 _lakes: WeakValueDictionary[str, Lake] = WeakValueDictionary()
 """The lakes that jobs of this process are called with, by the name in their addresses."""
+
+_opened: dict[tuple[int, str, str, str], Lake] = {}
+"""The lakes that tasks have opened here, for as long as the process lives."""
+_opening = Lock()
 
 _MEMORY = "memory://"
 
@@ -40,6 +45,7 @@ class Address:
     url: str
     storage_options: Mapping[str, Any] = field(repr=False)
     """They may hold credentials."""
+    client: ClientName
     name: str
     """Names the lake in the process that the job was called in."""
     pid: int
@@ -50,7 +56,7 @@ class Address:
         """Return the address of a lake that is open here, for as long as it lives."""
         name = f"{os.getpid()}:{id(lake)}"
         _lakes[name] = lake
-        return cls(lake.url, dict(lake.storage_options), name, os.getpid())
+        return cls(lake.url, dict(lake.storage_options), lake.client, name, os.getpid())
 
     def lake(self) -> Lake:
         """Return the lake.
@@ -65,13 +71,18 @@ class Address:
                 "a lake in memory is one process's own: run its jobs here, or in threads."
                 f" url={self.url!r}"
             )
-        return _opened(self.url, tuple(sorted(self.storage_options.items())), os.getpid())
-
-
-@lru_cache(maxsize=4)
-def _opened(url: str, storage_options: tuple[tuple[str, Any], ...], pid: int) -> Lake:
-    """Open a lake once in a process; `pid` tells a forked one that it is another."""
-    return Lake.open(url, storage_options=dict(storage_options), rollups=False)
+        # Options may hold dictionaries, which cannot be keys; a forked process opens its own.
+        options = repr(sorted(self.storage_options.items()))
+        with _opening:
+            place = (os.getpid(), self.url, self.client, options)
+            if place not in _opened:
+                _opened[place] = Lake.open(
+                    self.url,
+                    storage_options=self.storage_options,
+                    client=self.client,
+                    rollups=False,
+                )
+            return _opened[place]
 
 
 @dataclass(frozen=True, slots=True)

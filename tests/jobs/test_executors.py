@@ -17,6 +17,7 @@ from lakestore.storage import LocalStore
 from tests.support.answers import answers
 from tests.support.archives import APP, Busy, Site, delete_packed, newest
 from tests.support.racing import short_switches
+from tests.support.servers import Bucket
 
 USERS = ("ana", "ben", "ü/3", "z" * 200)
 
@@ -48,6 +49,22 @@ def test_it_runs_in(tmp_path: Path, make: Callable[[], Executor]) -> None:
             with Lake.open(tmp_path / "lake") as after_it:
                 assert answers(after_it, APP, USERS) == before
         assert compact(lake, executor=executor).events == 0
+
+
+def test_processes_reach_a_bucket_as_their_caller_does(moto: Bucket) -> None:
+    """Storage options go with a task, whatever they hold, and so does the client."""
+    options = moto.storage_options
+    assert any(isinstance(value, dict) for value in options.values())
+    url = moto.fresh()
+    with (
+        Lake.open(url, storage_options=options, client="obstore") as lake,
+        processes("spawn")() as executor,
+    ):
+        Busy(lake, USERS).work(40)
+        before = answers(lake, APP, USERS)
+        assert compact(lake, executor=executor, slice_commits=10).events > 0
+        with Lake.open(url, storage_options=options) as after_it:
+            assert answers(after_it, APP, USERS) == before
 
 
 def test_a_lake_in_memory_is_one_processs_own() -> None:
