@@ -30,8 +30,10 @@ class Followed:
 
     manifests: dict[str, Manifest] = field(default_factory=dict)
     """By their prefix."""
-    erased: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By the key of a run: up to which versions sessions are erased, by digests."""
+    erased: dict[str, int] = field(default_factory=dict)
+    """Up to which version sessions are erased, by the digests of their logs."""
+    erased_runs: set[str] = field(default_factory=set)
+    """The runs that say so, of those that were read."""
 
 
 class Packs:
@@ -41,7 +43,8 @@ class Packs:
         self._store = store
         self._database = database
         self._known = followed.manifests
-        self._erased = followed.erased
+        self._gone = followed.erased
+        self._read_runs = followed.erased_runs
         self._found: dict[str, Manifest] = {}
 
     def follow(self) -> None:
@@ -63,8 +66,8 @@ class Packs:
                 [pack for manifest in self._found.values() for pack in _packs(manifest)],
             )
             if self._read_erased():
-                gone = self._gone
-                self._database.drop_fresh(lambda *ids: gone.get(log_digest(SessionKey(*ids).log)))
+                gone = self._gone.get
+                self._database.drop_fresh(lambda *ids: gone(log_digest(SessionKey(*ids).log)))
 
     def _read_erased(self) -> bool:
         """Read what the manifests say of erased sessions; tell whether there are any."""
@@ -74,20 +77,13 @@ class Packs:
             for run in manifest.table(_ERASED).runs
         ]
         for key in keys:
-            if key not in self._erased:
+            if key not in self._read_runs:
                 file = open_parquet(self._store.get(key), erased.SCHEMA)
-                rows = erased.from_table(read_groups(file))
-                self._erased[key] = {row.digest: row.version for row in rows}
+                for row in erased.from_table(read_groups(file)):
+                    self._gone[row.digest] = max(row.version, self._gone.get(row.digest, 0))
+                self._read_runs.add(key)
         # Runs are never changed, and what is erased stays so: those that were merged may stay.
         return bool(keys)
-
-    @property
-    def _gone(self) -> dict[str, int]:
-        gone: dict[str, int] = {}
-        for found in self._erased.values():
-            for digest, version in found.items():
-                gone[digest] = max(version, gone.get(digest, 0))
-        return gone
 
     def versions(self, logs: Sequence[str]) -> dict[str, int]:
         """Return up to which version each of `logs` is packed, without those that are not."""
@@ -107,9 +103,8 @@ class Packs:
         wanted = set(logs)
         named = {SessionKey(*ids).log: version for *ids, version in found}
         versions = {log: version for log, version in named.items() if log in wanted}
-        gone = self._gone
-        for log in wanted if gone else ():
-            version = max(gone.get(log_digest(log), 0), versions.get(log, 0))
+        for log in wanted if self._gone else ():
+            version = max(self._gone.get(log_digest(log), 0), versions.get(log, 0))
             if version:
                 versions[log] = version
         return versions

@@ -85,7 +85,6 @@ def check(
     ]
     if app_name is None:
         _check_root(lake.environment, findings)
-    after = lake.metrics.requests
     return CheckReport(
         len(apps),
         sum(look.sessions for look in looks),
@@ -94,7 +93,7 @@ def check(
         tuple(findings.kept),
         dict(findings.counts),
         findings.repaired,
-        {kind: n - before.get(kind, 0) for kind, n in after.items() if n > before.get(kind, 0)},
+        lake.metrics.requests_since(before),
         int((lake.clock.elapsed() - started) * 1_000),
     )
 
@@ -139,5 +138,4 @@ def _check_root(environment: Environment, findings: Findings) -> None:
     ours = {prefix.partition("/")[0] for prefix in (*APPS, *RESERVED)}
     for name in folders(environment.store, ""):
         if name not in ours and name != MARKER_KEY and not is_proof(name):
-            text, remedy = "FORMAT.md knows no such key", "yours to keep or to delete"
-            findings.add(Finding("note", "stray", name, text, "nothing", remedy))
+            findings.stray(name)

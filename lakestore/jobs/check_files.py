@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, STATE, Kind
-from lakestore.jobs.findings import Finding, Look, Severity
+from lakestore.jobs.findings import COPY, Finding, Look, Severity
 from lakestore.log.keys import (
     app_manifests,
     app_packs,
@@ -24,7 +24,6 @@ from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.parquet import open_parquet
 
 _KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (EVENTS, STATE, ERASED)}
-_COPY = "restore it from a copy of the store: its key never held anything else"
 
 
 class FileCheck:
@@ -48,7 +47,7 @@ class FileCheck:
                 app_manifests(self._look.app),
                 str(error),
                 "nothing that is packed of the app can be read, so none of its sessions",
-                _COPY,
+                COPY,
             )
             return None
         self._check_superseded(manifest)
@@ -66,7 +65,7 @@ class FileCheck:
         for key in list(store.names(prefix)):
             number = parse_manifest_name(key.removeprefix(prefix))
             if number is None:
-                self.stray(key)
+                self._look.findings.stray(key)
                 continue
             if number >= newest.number:
                 continue
@@ -78,11 +77,6 @@ class FileCheck:
                 cost, remedy = "nothing: it is superseded", "a sweep deletes it when its time comes"
                 self._add("note", "damaged manifest", key, str(error), cost, remedy)
             self._look.objects += 1
-
-    def stray(self, key: str) -> None:
-        """Note an object that nothing of ours has put there."""
-        cost, remedy = "nothing", "yours to keep or to delete: no job touches it"
-        self._add("note", "stray", key, "FORMAT.md knows no such key", cost, remedy)
 
     def _check_named(self, manifest: Manifest) -> None:
         app, store = self._look.app, self._look.env.store
@@ -144,14 +138,14 @@ class FileCheck:
             if is_pack
             else "nothing of the app that it tells of can be read"
         )
-        self._add("lost", f"damaged {'pack' if is_pack else 'run'}", key, problem, cost, _COPY)
+        self._add("lost", f"damaged {'pack' if is_pack else 'run'}", key, problem, cost, COPY)
 
     def _check_unnamed(self, manifest: Manifest, listed: Mapping[str, StoredObject]) -> None:
         known = {key for key, _ in manifest.files()} | {each.key for each in manifest.doomed}
         newest = max((one.modified for one in listed.values()), default=0.0)
         for key, one in listed.items():
             if not is_packed(key):
-                self.stray(key)
+                self._look.findings.stray(key)
             elif key not in known and one.modified <= newest - self._look.env.limits.grace:
                 self._add(
                     "note",

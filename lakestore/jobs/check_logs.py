@@ -12,7 +12,7 @@ from lakestore.history.folding import Plan, decode_commit, decode_rollup, plan_o
 from lakestore.history.rollup import Rollup
 from lakestore.history.view import SessionView, session_part
 from lakestore.jobs.check_state import StateCheck
-from lakestore.jobs.findings import Finding, Look, Severity
+from lakestore.jobs.findings import COPY, Finding, Look
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, Listed, logs_in, pieces, rows_of_logs
 from lakestore.log.commits import LogFiles
 from lakestore.log.keys import (
@@ -33,7 +33,6 @@ from lakestore.tables.runs import SessionRow
 _BYTES_AT_ONCE = 32 * 2**20
 _OBJECTS_READ_AT_ONCE = 512
 _ATTEMPTS = 3
-_COPY = "restore it from a copy of the store: its key never held anything else"
 
 Bodies = Mapping[str, bytes | Exception]
 """By key what was read, or why nothing was."""
@@ -82,7 +81,11 @@ class LogCheck:
                 self._look.progress("logs", done, None)
         except UnreadableError as error:
             for key in error.keys:
-                self._add("lost", "closed folder", key, str(error), "all that is in it", "open it")
+                self._look.findings.add(
+                    Finding(
+                        "lost", "closed folder", key, str(error), "all that is in it", "open it"
+                    )
+                )
 
     def _listed(self) -> Iterator[StoredObject]:
         for one in self._look.env.store.list(app_logs(self._look.app)):
@@ -90,8 +93,7 @@ class LogCheck:
             if is_log_folder(folder + "/") and parse_log_name(name):
                 yield one
             else:
-                text, remedy = "FORMAT.md knows no such key", "yours to keep or to delete"
-                self._add("note", "stray", one.key, text, "nothing", remedy)
+                self._look.findings.stray(one.key)
 
     def _packed(self, logs: Sequence[str]) -> tuple[Manifest, dict[str, SessionRow]]:
         """Return the newest manifest, and what it says of some logs that were listed before."""
@@ -102,11 +104,6 @@ class LogCheck:
         raise StorageError(
             f"runs changed faster than they could be read. key={app_runs(self._look.app)!r}"
         )
-
-    def _add(
-        self, severity: Severity, kind: str, key: str, problem: str, cost: str, remedy: str
-    ) -> None:
-        self._look.findings.add(Finding(severity, kind, key, problem, cost, remedy))
 
     def _check_some(self, logs: Sequence[_Log], manifest: Manifest) -> None:
         bodies = self._read([key for log in logs for key in log.keys])
@@ -177,7 +174,7 @@ class LogCheck:
             remedy = "compact, then sweep"
             return Finding("mendable", "damaged rollup", key, str(error), cost, remedy)
         cost = "the session cannot be read; no other one suffers"
-        return Finding("lost", f"damaged {what}", key, str(error), cost, _COPY)
+        return Finding("lost", f"damaged {what}", key, str(error), cost, COPY)
 
 
 def _above(listed: Listed, row: SessionRow | None) -> _Log:
@@ -195,12 +192,14 @@ def _above(listed: Listed, row: SessionRow | None) -> _Log:
 def _slices(logs: Iterable[_Log]) -> Iterator[list[_Log]]:
     """Yield logs that are read together."""
     some: list[_Log] = []
+    objects = size = 0
     for log in logs:
         some.append(log)
-        objects = sum(len(each.keys) for each in some)
-        if objects >= _OBJECTS_READ_AT_ONCE or sum(it.size for it in some) >= _BYTES_AT_ONCE:
+        objects += len(log.files.commits) + len(log.files.rollups)
+        size += log.size
+        if objects >= _OBJECTS_READ_AT_ONCE or size >= _BYTES_AT_ONCE:
             yield some
-            some = []
+            some, objects, size = [], 0, 0
     if some:
         yield some
 

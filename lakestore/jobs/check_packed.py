@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import Packed, Place
+from lakestore.history.archive import EVENTS, Packed, Place
 from lakestore.history.view import session_part
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.cutting import is_placeholder
@@ -39,7 +39,7 @@ class PackedCheck:
         """
         after: Place | None = None
         live: Counter[str] | None = Counter()
-        total = sum(run.rows for run in manifest.table("events").runs)
+        total = sum(run.rows for run in manifest.table(EVENTS.name).runs)
         for attempt in range(_ATTEMPTS):
             if attempt:
                 # All that was packed so far was checked; the rest is where a newer one says.
@@ -115,13 +115,13 @@ class PackedCheck:
             )
 
     def _check_dead(self, manifest: Manifest, live: Counter[str]) -> None:
-        for pack in manifest.table("events").packs:
+        for pack in manifest.table(EVENTS.name).packs:
             if live[pack.id] != pack.rows - pack.dead:
                 self._look.findings.add(
                     Finding(
                         "note",
                         "wrong count",
-                        pack_key(self._look.app, "events", pack.id),
+                        pack_key(self._look.app, EVENTS.name, pack.id),
                         f"{live[pack.id]} of its rows count, its manifest says"
                         f" {pack.rows - pack.dead}",
                         "the pack may be rewritten too early or too late",

@@ -13,7 +13,7 @@ from lakestore.errors import FormatError, NotFoundError, StorageError
 from lakestore.history.archive import STATE
 from lakestore.history.entries import read_entry, shared_rows
 from lakestore.history.sessions import Sessions
-from lakestore.jobs.findings import Finding, Look
+from lakestore.jobs.findings import Finding, Look, Severity
 from lakestore.jobs.listings import grouped
 from lakestore.log.entries import Entry, parse_entry, put_entry
 from lakestore.log.keys import Scope, app_entries, app_manifests, run_key
@@ -52,17 +52,13 @@ class StateCheck:
         for _, listed in grouped(self._look.env.store.list(app_entries(self._look.app))):
             for one in listed:
                 if parse_entry(one.key) is None:
-                    self._stray(one.key)
+                    self._look.findings.stray(one.key)
                     continue
                 keys.append(one.key)
                 if len(keys) >= _ENTRIES_AT_ONCE:
                     self._read_some(keys, manifest)
                     keys = []
         self._read_some(keys, manifest)
-
-    def _stray(self, key: str) -> None:
-        text, remedy = "FORMAT.md knows no such key", "yours to keep or to delete"
-        self._look.findings.add(Finding("note", "stray", key, text, "nothing", remedy))
 
     def _read_some(self, keys: Sequence[str], manifest: Manifest | None) -> None:
         found = self._look.env.pool.map(self._read, keys, near=self._look.env.store.near)
@@ -105,8 +101,7 @@ class StateCheck:
             StorageError: the store failed.
         """
         expected, self._expected = self._expected, {}
-        runs = manifest.table(STATE.name).runs
-        if any(run_key(self._look.app, STATE.name, run.id) in self._look.damaged for run in runs):
+        if self._is_unknown(manifest):
             return
         unknown = [scope for scope in expected if scope not in self._packed]
         if unknown:
@@ -123,6 +118,13 @@ class StateCheck:
             ]
             if missing:
                 self._look_again(scope, missing)
+
+    def _is_unknown(self, manifest: Manifest) -> bool:
+        """Tell whether what is packed of shared state cannot be read."""
+        runs = manifest.table(STATE.name).runs
+        return any(
+            run_key(self._look.app, STATE.name, run.id) in self._look.damaged for run in runs
+        )
 
     def _read_packed(
         self, manifest: Manifest, scopes: Sequence[Scope]
@@ -192,6 +194,7 @@ class StateCheck:
         for stamp, (key, reason) in self._damaged.items():
             entry = parse_entry(key)
             assert entry is not None
+            severity: Severity
             if self._is_packed(manifest, entry):
                 severity, cost = "note", "nothing: a run holds what it held"
                 remedy = "yours to delete"
@@ -201,12 +204,12 @@ class StateCheck:
             else:
                 severity, cost = "lost", "what it set in shared state may show an older value"
                 remedy = "restore it from a copy of the store"
-            self._look.findings.add(
-                Finding(severity, "damaged entry", key, reason, cost, remedy)  # type: ignore[arg-type]
-            )
+            self._look.findings.add(Finding(severity, "damaged entry", key, reason, cost, remedy))
 
     def _is_packed(self, manifest: Manifest, entry: Entry) -> bool:
-        """Tell whether a run has the commit of a damaged entry."""
+        """Tell whether a run has the commit of a damaged entry, as far as that is known."""
+        if self._is_unknown(manifest):
+            return False
         folder = entry.key[: entry.key.rindex("/") + 1]
         scopes = [scope for scope in {*self._entries, *self._packed} if scope.entries == folder]
         packed = self._read_packed(manifest, scopes)

@@ -16,6 +16,9 @@ Severity = Literal["lost", "mendable", "note"]
 Progress = Callable[[str, int, int | None], None]
 """Is told what is being read, how much of it is done, and how much there is, if that is known."""
 
+COPY = "restore it from a copy of the store: its key never held anything else"
+"""The remedy for an object that nothing else in the lake holds."""
+
 _KEPT = 1_000
 
 
@@ -55,6 +58,11 @@ class Findings:
             else:
                 self.counts[finding.severity] += 1
         self.kept += found[: max(0, _KEPT - len(self.kept))]
+
+    def stray(self, key: str) -> None:
+        """Note what nothing of ours has put there."""
+        remedy = "yours to keep or to delete: no job touches it"
+        self.add(Finding("note", "stray", key, "FORMAT.md knows no such key", "nothing", remedy))
 
 
 @dataclass(slots=True)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from lakestore.history.archive import EVENTS, Archive, Place
+from lakestore.history.archive import EVENTS, LAST, Archive, Place
 from lakestore.log.keys import SessionKey, is_log_folder, parse_log, parse_log_name
 from lakestore.log.manifests import Manifest
 from lakestore.storage import StoredObject
 from lakestore.tables.runs import SessionRow
 
 OBJECTS_AT_ONCE = 16_384
-_LAST = "\U0010ffff" * 8
-_EVERYWHERE: tuple[Place, Place] = (("", ""), (_LAST, _LAST))
+_EVERYWHERE: tuple[Place, Place] = (("", ""), LAST)
 
 Listed = tuple[str, list[StoredObject]]
 """The prefix of a log, or of a scope's entries, and what is right below it."""

@@ -141,9 +141,7 @@ def stats(lake: Lake, *, app_name: str | None = None) -> LakeStats:
     """
     before = lake.metrics.requests
     apps = [_count(lake, app) for app in chosen_apps(lake, app_name)]
-    after = lake.metrics.requests
-    asked = {kind: n - before.get(kind, 0) for kind, n in after.items() if n > before.get(kind, 0)}
-    return LakeStats(apps, asked)
+    return LakeStats(apps, lake.metrics.requests_since(before))
 
 
 def _count(lake: Lake, app: str) -> AppStats:

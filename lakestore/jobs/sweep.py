@@ -113,7 +113,7 @@ def sweep(
         named,
         remover.failures,
         tuple(remover.reasons),
-        _since(before, lake.metrics.requests),
+        lake.metrics.requests_since(before),
         int((lake.clock.elapsed() - started) * 1_000),
         dry_run,
     )
@@ -142,10 +142,6 @@ def _grace(lake: Lake, grace: timedelta | float | None) -> float:
     if not check_seconds("grace", seconds) >= 0:
         raise InputError(f"grace is a time of 0 seconds or more. given={seconds}")
     return seconds
-
-
-def _since(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    return {kind: n - before.get(kind, 0) for kind, n in after.items() if n > before.get(kind, 0)}
 
 
 def _now(lake: Lake) -> float:

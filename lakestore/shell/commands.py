@@ -86,15 +86,6 @@ def _ask(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def _job(name: str) -> Any:
-    from lakestore import jobs
-
-    found = getattr(jobs, name, None)
-    if found is None:
-        raise InputError(f"this version of lakestore has no {name}")
-    return found
-
-
 @click.command()
 @url_argument
 @app_option
@@ -112,12 +103,13 @@ def compact(url: str, app_name: str | None, policy: Path | None, yes: bool, as_j
 
     No answer changes; reads take fewer requests. Run it as often as you like, from anywhere.
     """
+    from lakestore.jobs import RetentionPolicy
     from lakestore.jobs import compact as run
     from lakestore.shell.reports import compact_lines, to_json
 
     options: dict[str, Any] = {"app_name": app_name}
     if policy is not None:
-        options["policy"] = _job("RetentionPolicy").from_toml(policy)
+        options["policy"] = RetentionPolicy.from_toml(policy)
         _ask(f"Prune {shown_url(url)} by {policy}?", yes=yes)
     with _open(url) as lake:
         report = run(lake, **options)
@@ -237,6 +229,7 @@ def prune(
     Tells first what would go, and asks. Gone for readers at once; the bytes go with the next
     compact and sweep.
     """
+    from lakestore import jobs
     from lakestore.shell.reports import prune_lines, to_json
 
     name, measure, words = _PRUNED[what]
@@ -244,7 +237,7 @@ def prune(
     days = given.pop(measure)
     if days is None or any(value is not None for value in given.values()):
         raise click.UsageError(f"`prune {what}` needs --{measure.replace('_', '-')} alone: {words}")
-    run = _job(name)
+    run = getattr(jobs, name)
     with _open(url) as lake:
         options = {measure: days, "app_name": app_name, "user_id": user_id}
         report = run(lake, **options, dry_run=True) if dry_run or not yes else None
@@ -271,12 +264,12 @@ def erase(url: str, app_name: str, user_id: str, wait: bool, yes: bool, as_json:
     Prints a receipt. It is pending until the bytes were looked for again after the grace: with
     --wait, or by running it again later with --wait.
     """
+    from lakestore.jobs import erase_user
     from lakestore.shell.reports import erase_lines, to_json
 
-    run = _job("erase_user")
     with _open(url) as lake:
         _ask(f"Erase the user {user_id!r} of {app_name!r} from {shown_url(url)}?", yes=yes)
-        receipt = run(lake, app_name, user_id)
+        receipt = erase_user(lake, app_name, user_id)
         while wait and receipt.pending:
             receipt = receipt.finish(lake)
     _print([to_json(receipt)] if as_json else erase_lines(receipt))

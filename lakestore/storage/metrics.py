@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from threading import Lock
 
 
@@ -34,6 +35,11 @@ class Metrics:
         """Requests by kind."""
         with self._lock:
             return dict(self._requests)
+
+    def requests_since(self, before: Mapping[str, int]) -> dict[str, int]:
+        """Return the requests by kind that came after `requests` was `before`, without zeros."""
+        made = {kind: n - before.get(kind, 0) for kind, n in self.requests.items()}
+        return {kind: n for kind, n in made.items() if n}
 
     @property
     def bytes_read(self) -> int:

@@ -299,6 +299,17 @@ def test_an_entry_whose_commit_is_packed_elsewhere() -> None:
     assert told(check(site.lake)) == [("note", "damaged entry")]
 
 
+@HOW
+def test_an_entry_and_the_run_that_holds_it(how: Callable[[bytes], bytes] | None) -> None:
+    """Both are told where a damaged entry may or may not be in a run that cannot be read."""
+    site = full_site()
+    entry = entry_of(site, Scope(APP, "Bo"))
+    compact(site.lake)
+    for key in [entry, *site.stored(f"runs/app={APP}/state/")]:
+        change(site, key, truncated if key == entry else how)
+    assert {("lost", "damaged run"), ("note", "damaged entry")} <= set(told(check(site.lake)))
+
+
 def test_a_writer_that_died_between_commit_and_entry() -> None:
     """Its entry is missing, which is told once it cannot be under way any more."""
     site = full_site()

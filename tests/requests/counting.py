@@ -24,8 +24,7 @@ def requests_of(service: LakeSessionService) -> Iterator[dict[str, int]]:
     before = service.lake.metrics.requests
     made: dict[str, int] = {}
     yield made
-    after = service.lake.metrics.requests
-    made.update({kind: n for kind in after if (n := after[kind] - before.get(kind, 0))})
+    made.update(service.lake.metrics.requests_since(before))
 
 
 def said(text: str, delta: dict[str, Any] | None = None) -> Event:

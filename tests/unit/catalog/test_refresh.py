@@ -28,11 +28,7 @@ def requests_of(metrics: Metrics, call: Callable[[], object]) -> dict[str, int]:
     """Count what `call` asks of the store."""
     before = metrics.requests
     call()
-    return {
-        kind: n - before.get(kind, 0)
-        for kind, n in metrics.requests.items()
-        if n > before.get(kind, 0)
-    }
+    return metrics.requests_since(before)
 
 
 def test_a_refresh_takes_in_what_is_new(store: MemoryStore, catalog: Catalog) -> None:
