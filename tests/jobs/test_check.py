@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -15,7 +14,7 @@ from lakestore.log.entries import parse_entry
 from lakestore.log.keys import Scope, SessionKey, commit_key, pack_key, rollup_key
 from lakestore.log.manifests import decode, encode
 from lakestore.storage import UnreadableError
-from tests.support.faulty_store import FailingStore, InterruptedStore, Kind, Nth
+from tests.support.faulty_store import FailingStore, Kind, Nth, interrupting
 from tests.support.histories import said, several
 from tests.support.sites import APP, GRACE, LIMIT, Site, Work
 
@@ -135,12 +134,8 @@ def test_others_may_be_at_work(kind: Kind) -> None:
             sweep(site.lake)
 
         picked = Nth(kind, nth=nth, holding=f"app={APP}")
-        lake = site.open(partial(_interrupted, picked, go_on))
+        lake = site.open(interrupting(picked, go_on))
         assert check(lake).findings == ()
-
-
-def _interrupted(picked: Nth, act: Callable[[], object], inner: object) -> InterruptedStore:
-    return InterruptedStore(inner, picked, act)  # type: ignore[arg-type]
 
 
 HOW = pytest.mark.parametrize("how", [flipped, truncated, None], ids=["flipped", "short", "gone"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 
@@ -11,9 +11,9 @@ import pytest
 from lakestore.errors import InputError
 from lakestore.jobs import compact, sweep
 from lakestore.log.keys import Scope, SessionKey, pack_key, proof_key, rollup_key, run_key
-from lakestore.storage import MemoryStore, ObjectStore
+from lakestore.storage import MemoryStore
 from tests.support.clocks import SkewedClock
-from tests.support.faulty_store import FailingStore, InterruptedStore, Nth
+from tests.support.faulty_store import FailingStore, Nth, interrupting
 from tests.support.histories import said, several
 from tests.support.sites import APP, GRACE, LIMIT, Site, Work, packed_site
 
@@ -338,19 +338,13 @@ def test_a_sweep_may_stop_anywhere(nth: int) -> None:
     compact(site.lake)
     site.pass_grace()
     before = site.answers()
-    dying = site.open(lambda inner: InterruptedStore(inner, Nth("delete", nth=nth), die))
+    dying = site.open(interrupting(Nth("delete", nth=nth), die))
     with pytest.raises(Killed):
         sweep(dying)
     assert site.answers() == before
     sweep(site.lake)
     assert site.answers() == before
     assert site.stored("events/log/") == []
-
-
-def _interrupting(
-    picked: Nth, act: Callable[[], object]
-) -> Callable[[ObjectStore], InterruptedStore]:
-    return lambda inner: InterruptedStore(inner, picked, act)
 
 
 def test_two_sweeps_side_by_side(site: Site) -> None:
@@ -361,7 +355,7 @@ def test_two_sweeps_side_by_side(site: Site) -> None:
     before = site.answers()
     for nth in (1, 3, 6):
         racing = site.open(
-            _interrupting(Nth("list", nth=nth, holding="app=travel"), partial(sweep, site.lake))
+            interrupting(Nth("list", nth=nth, holding="app=travel"), partial(sweep, site.lake))
         )
         assert sweep(racing).failures == 0
         assert site.answers() == before

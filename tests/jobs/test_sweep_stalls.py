@@ -11,19 +11,11 @@ from lakestore import Lake
 from lakestore.errors import ConflictError, UnknownOutcomeError
 from lakestore.jobs import compact, sweep
 from lakestore.log.keys import Scope, SessionKey
-from lakestore.storage import ObjectStore
-from tests.support.faulty_store import FailingStore, InterruptedStore, Kind, Nth
+from tests.support.faulty_store import FailingStore, InterruptedStore, Kind, Nth, interrupting
 from tests.support.histories import said, several
 from tests.support.sites import APP, GRACE, LIMIT, Site, Work, packed_site
 
 KEY = SessionKey(APP, "ana", "s1")
-
-
-def interrupting(
-    picked: Nth, act: Callable[[], object]
-) -> Callable[[ObjectStore], InterruptedStore]:
-    """Return what lets `act` happen before the picked request of a process."""
-    return lambda inner: InterruptedStore(inner, picked, act)
 
 
 def with_session(site: Site, events: int = 4) -> None:
@@ -133,9 +125,7 @@ def test_a_stalled_create_is_not_acknowledged() -> None:
         sweep(site.lake)
 
     act.append(go_on)
-    writer = site.open(
-        lambda inner: InterruptedStore(inner, Nth("put", holding="events/log"), lambda: act.pop()())
-    )
+    writer = site.open(interrupting(Nth("put", holding="events/log"), lambda: act.pop()()))
     with pytest.raises(UnknownOutcomeError):
         writer.sessions.create(KEY, {"straggler": 1}, generated=False)
     assert "straggler" not in str(site.answers())

@@ -229,6 +229,13 @@ class InterruptedStore(AroundStore):
         return result
 
 
+def interrupting(
+    picked: Nth, act: Callable[[], object]
+) -> Callable[[ObjectStore], InterruptedStore]:
+    """Return what puts an `InterruptedStore` around a store."""
+    return lambda inner: InterruptedStore(inner, picked, act)
+
+
 class BarrierStore(AroundStore):
     """Holds each request of a kind until all parties of `barrier` have come to one."""
 
