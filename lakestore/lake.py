@@ -64,12 +64,7 @@ class Lake:
         pools: Callable[[int, str], Pool] = Pool,
     ) -> None:
         """Take a store; `Lake.open` takes a URL. `pools` makes a pool of so many threads."""
-        check_flag("read_only", read_only)
-        check_flag("rollups", rollups)
-        check_number("cache_bytes", cache_bytes)
-        check_number("max_concurrency", max_concurrency, least=1)
-        if limits is not None and not isinstance(limits, Limits):
-            raise InputError(f"limits are lakestore.Limits(...). type={type(limits).__name__}")
+        _check_settings(read_only, rollups, limits, cache_bytes, max_concurrency)
         self.url = store.url
         self.storage_options: Mapping[str, Any] = {}
         """What the store needs besides its URL, as `open` was given it; may hold credentials."""
@@ -377,6 +372,17 @@ class Lake:
 
     def __repr__(self) -> str:
         return f"Lake({self.url!r}{', read_only=True' if self.read_only else ''})"
+
+
+def _check_settings(
+    read_only: object, rollups: object, limits: object, cache_bytes: object, max_concurrency: object
+) -> None:
+    check_flag("read_only", read_only)
+    check_flag("rollups", rollups)
+    check_number("cache_bytes", cache_bytes)
+    check_number("max_concurrency", max_concurrency, least=1)
+    if limits is not None and not isinstance(limits, Limits):
+        raise InputError(f"limits are lakestore.Limits(...). type={type(limits).__name__}")
 
 
 def _begin_anew() -> None:
