@@ -47,6 +47,8 @@ class Kind(Generic[R]):
     place: Callable[[R], Place]
     columns: tuple[str | None, str]
     """The two columns that a place is made of; None for a table without users."""
+    is_dead: Callable[[R], bool] = lambda _: False
+    """Whether a row only says that something was deleted, and may go some day."""
 
     def places(self, table: pa.Table) -> list[Place]:
         """Return the place of each row."""
@@ -63,6 +65,7 @@ EVENTS: Kind[SessionRow] = Kind(
     runs.from_table,
     lambda row: (row.user_id, row.session_id),
     ("user_id", "session_id"),
+    lambda row: not row.alive,
 )
 """Sessions: its runs say what is packed of each, its packs hold the rows."""
 STATE: Kind[StateRow] = Kind(

@@ -18,7 +18,7 @@ from lakestore.errors import (
     FormatError,
     LakeError,
 )
-from lakestore.history.archive import Archive
+from lakestore.history.archive import Archive, Packed
 from lakestore.history.cache import ByteCache
 from lakestore.history.committing import Commits
 from lakestore.history.drafts import Draft, Landed, RowMaker, not_in
@@ -27,6 +27,7 @@ from lakestore.history.folding import decode_commit
 from lakestore.history.loading import Loader
 from lakestore.history.reading import ALL, Folds, Found, Reader, Wanted
 from lakestore.history.refusals import contended, missing, stale
+from lakestore.history.reviving import keep_row, may_go
 from lakestore.history.shared import SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
@@ -181,11 +182,17 @@ class Sessions:
         for _ in range(_ATTEMPTS):
             if view.alive:
                 raise AlreadyExistsError(f"the session exists already. log={key.log!r}")
+            if view.ended and may_go(view.ended) and not self._keep_row(view.ended):
+                view = self.load(key)
+                continue
             rows = self._make.create(key, view.marker, delta)
             if self._commits.put(key, view.marker, rows) is None:
                 return self._keep(view.follow(rows))
             view = self.load(key)
         raise contended(key)
+
+    def _keep_row(self, packed: Packed) -> bool:
+        return keep_row(self._env, self.archive, packed)
 
     def delete(self, key: SessionKey) -> None:
         """End a session; nothing happens when there is none.

@@ -45,6 +45,8 @@ class SessionView:
     """All rows of the newest commit, empty when it was read as part of a rollup."""
     nbytes: int = 0
     """About how many bytes of memory it holds."""
+    ended: Packed | None = None
+    """What jobs have packed of it, if that is all there is and says that it was deleted."""
 
     @property
     def marker(self) -> Marker:
@@ -102,6 +104,7 @@ class SessionView:
             from_json(row.state) if row.state else {},
             packed if row.alive else None,
             nbytes=4 * len(row.state or "") + _PACKED_OVERHEAD,
+            ended=None if row.alive else packed,
         )
 
     def on_rollup(self, rollup: Rollup) -> SessionView:
@@ -127,6 +130,7 @@ class SessionView:
             tail=tail,
             newest=(),
             nbytes=nbytes,
+            ended=None,
         )
 
     def is_above(self, rollup: Rollup) -> bool:
@@ -181,6 +185,7 @@ class SessionView:
             created=first if begins else None,
             tail=(),
             nbytes=_nbytes(first),
+            ended=None,
         )
 
     def confirmed(self, seen: float) -> SessionView:

@@ -8,7 +8,7 @@ number keeps all that the winner has not touched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from heapq import merge
@@ -18,8 +18,15 @@ from typing import TypeVar
 from lakestore.errors import ConflictError, NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, STATE, Archive, Kind, Place
 from lakestore.history.environment import Environment
-from lakestore.jobs.erasure import Keep
-from lakestore.log.keys import app_manifests, app_packs, app_runs, pack_key, run_key
+from lakestore.jobs.erasure import Keep, log_of_row
+from lakestore.log.keys import (
+    app_manifests,
+    app_packs,
+    app_runs,
+    log_digest,
+    pack_key,
+    run_key,
+)
 from lakestore.log.manifests import Group, Manifest, StoredFile, TableFiles, publish
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.footers import footer_size
@@ -42,6 +49,7 @@ class Change:
     before: SessionRow | None
     """What it was made from; None when nothing of the session was packed."""
     after: SessionRow
+    """What is known of it then."""
 
 
 @dataclass(slots=True)
@@ -57,6 +65,10 @@ class Changes:
     any more."""
     doomed: list[str] = field(default_factory=list)
     """Objects that nobody refers to and that may be deleted."""
+    forgotten: dict[Place, SessionRow] = field(default_factory=dict)
+    """Rows of deleted sessions that nobody needs any more, if they are still as they were."""
+    looked: int | None = None
+    """When a sweep has looked for such rows, see `Manifest`; None for none did."""
 
     def add(self, change: Change) -> None:
         """Take one more session's."""
@@ -152,16 +164,37 @@ class Publisher:
         }
         state = self._new_state(newest, changes.state)
         self.published, self.published_state = frozenset(kept), frozenset(state)
-        if not (kept or state or changes.erased or changes.doomed):
+        forgotten = self._forgotten(newest, changes.forgotten)
+        looked = max(changes.looked or 0, newest.looked)
+        named = (kept, state, changes.erased, changes.doomed, forgotten)
+        if not any(named) and looked == newest.looked:
             return None
-        keep = Keep(changes.erased)
+        keep = Keep(changes.erased, forgotten)
+        tables, doomed = self._files(newest, changes, (kept, state, keep))
+        following = newest.following(
+            self._env.new_token(), int(self._env.clock.wall() * 1_000_000), tables
+        )
+        revived = newest.revived
+        if revived:
+            changed = {log_digest(log_of_row(change.after)) for change in kept.values()}
+            revived = tuple(digest for digest in revived if digest not in changed)
+        return replace(following, looked=looked, revived=revived).dooming(doomed)
+
+    def _files(
+        self,
+        newest: Manifest,
+        changes: Changes,
+        rows: tuple[Mapping[Place, Change], Mapping[Place, StateRow], Keep],
+    ) -> tuple[dict[str, TableFiles], list[str]]:
+        """Put runs with some rows; return what each table has then, and what is needless."""
+        kept, state, keep = rows
         counted = [*kept.values(), *self._dropped(newest, keep)]
         packs, empty = _packs(newest.table(EVENTS.name).packs, changes.packs, counted)
         sessions = [kept[place].after for place in sorted(kept)]
         gone = [changes.erased[digest] for digest in sorted(changes.erased)]
-        session_runs = self._runs(EVENTS, newest, sessions, keep.session if gone else None)
-        rows = [state[place] for place in sorted(state)]
-        state_runs = self._runs(STATE, newest, rows, keep.state if gone else None)
+        session_runs = self._runs(EVENTS, newest, sessions, keep.session if keep else None)
+        keys = [state[place] for place in sorted(state)]
+        state_runs = self._runs(STATE, newest, keys, keep.state if gone else None)
         erased_runs = self._runs(ERASED, newest, gone)
         tables = {
             EVENTS.name: TableFiles(session_runs.files, packs),
@@ -169,7 +202,6 @@ class Publisher:
         }
         if erased_runs.files:
             tables[ERASED.name] = TableFiles(erased_runs.files)
-        now = int(self._env.clock.wall() * 1_000_000)
         doomed = [
             *session_runs.replaced,
             *state_runs.replaced,
@@ -177,7 +209,20 @@ class Publisher:
             *(pack_key(self._app, EVENTS.name, pack.id) for pack in empty),
             *changes.doomed,
         ]
-        return newest.following(self._env.new_token(), now, tables).dooming(doomed)
+        return tables, doomed
+
+    def _forgotten(
+        self, newest: Manifest, rows: Mapping[Place, SessionRow]
+    ) -> dict[Place, SessionRow]:
+        """Return those of `rows` that are still as they were, and that nobody wants to build on."""
+        packed = self._archive.sessions_at(newest, rows)
+        return {
+            place: row
+            for place, row in rows.items()
+            if place in packed
+            and packed[place].row == row
+            and log_digest(packed[place].key.log) not in newest.revived
+        }
 
     def _dropped(self, newest: Manifest, keep: Keep) -> Iterator[Change]:
         """Yield what becomes of the sessions that are packed and to be erased."""
@@ -223,12 +268,13 @@ class Publisher:
         return _Runs((*stored, *files[len(absorbed) :]), replaced)
 
     def _put(self, kind: Kind[R], rows: Iterator[R], spent: int) -> StoredFile:
-        writer, firsts, count = GroupWriter(kind.schema), [], 0
+        writer, firsts, count, dead = GroupWriter(kind.schema), [], 0, 0
         while group := list(islice(rows, self._group_rows)):
             writer.write(kind.to_table(group))
             user, name = kind.place(group[0])
             firsts.append((user or None, name))
             count += len(group)
+            dead += sum(map(kind.is_dead, group))
         body = writer.close()
         run = self._env.new_token()
         self._env.store.put_if_absent(run_key(self._app, kind.name, run), body)
@@ -240,7 +286,8 @@ class Publisher:
             footer_size(body),
             count,
             sha256(body).hexdigest(),
-            groups=groups if len(body) >= self._whole_below else (),
+            dead,
+            groups if len(body) >= self._whole_below else (),
             spent=spent,
         )
 

@@ -130,6 +130,11 @@ class FileCheck:
         newest = self._look.archive.newest(app_manifests(self._look.app))
         return key in dict(newest.files())
 
+    def _is_known(self, key: str) -> bool:
+        """Tell whether the newest manifest, as it is by now, names the object in any way."""
+        newest = self._look.archive.newest(app_manifests(self._look.app))
+        return key in dict(newest.files()) or key in {each.key for each in newest.doomed}
+
     def _damaged(self, key: str, problem: str) -> None:
         self._look.damaged.add(key)
         is_pack = key.startswith(app_packs(self._look.app))
@@ -146,7 +151,9 @@ class FileCheck:
         for key, one in listed.items():
             if not is_packed(key):
                 self._look.findings.stray(key)
-            elif key not in known and one.modified <= newest - self._look.env.limits.grace:
+            elif key in known or one.modified > newest - self._look.env.limits.grace:
+                continue
+            elif not self._is_known(key):
                 self._add(
                     "note",
                     "orphan",

@@ -92,7 +92,10 @@ class Covered:
     ) -> Iterable[StoredObject]:
         found = {one.key: one for one in needless_by_rollup(log, listed, self._age)}
         row = rows.get(log)
-        packed = needless_by_pack(log, listed, row.version) if row else []
+        # What lands in a log that was seen empty stays until a manifest says that it is not: the
+        # row may be gone by now, and this be a session that began anew.
+        covers = row is not None and row.emptied_at is None
+        packed = needless_by_pack(log, listed, row.version) if row and covers else []
         if row and packed and self._holds(row, log, packed):
             found.update({one.key: one for one in packed})
         return found.values()

@@ -16,6 +16,7 @@ from lakestore.errors import ConflictError, FormatError, InputError, NotFoundErr
 from lakestore.history.needless import Age
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.covered import Covered
+from lakestore.jobs.departed import Departed, StoreTime
 from lakestore.jobs.removing import Remover
 from lakestore.lake import Lake
 from lakestore.log.keys import (
@@ -101,9 +102,9 @@ def sweep(
     seconds = _grace(lake, grace)
     before, started = lake.metrics.requests, lake.clock.elapsed()
     remover = Remover(lake.environment, dry_run=dry_run)
-    age = Age.of(_now(lake), seconds)
+    now = _now(lake)
     try:
-        named = _sweep_all(lake, app_name, age, remover, dry_run=dry_run)
+        named = _sweep_all(lake, app_name, now, seconds, remover, dry_run=dry_run)
     finally:
         if seconds < lake.environment.limits.grace:
             # What this process itself has read may have been swept before its time.
@@ -120,12 +121,18 @@ def sweep(
 
 
 def _sweep_all(
-    lake: Lake, app_name: str | None, age: Age, remover: Remover, *, dry_run: bool
+    lake: Lake,
+    app_name: str | None,
+    now: StoreTime,
+    grace: float,
+    remover: Remover,
+    *,
+    dry_run: bool,
 ) -> int:
-    named = 0
+    named, age = 0, Age.of(now.read, grace)
     for app in chosen_apps(lake, app_name):
         try:
-            named += _AppSweep(lake, app, age, remover, dry_run=dry_run).run()
+            named += _AppSweep(lake, app, age, now, remover, dry_run=dry_run).run()
         except (FormatError, NotFoundError, StorageError, ConflictError) as error:
             remover.note(error)  # the other apps' objects are no worse for it
     if app_name is None:
@@ -144,13 +151,14 @@ def _grace(lake: Lake, grace: timedelta | float | None) -> float:
     return seconds
 
 
-def _now(lake: Lake) -> float:
+def _now(lake: Lake) -> StoreTime:
     """Return the store's time, which a new object tells."""
     store, key = lake.environment.store, proof_key(lake.environment.new_token())
     store.put_if_absent(key, b"{}\n")
     try:
         # Were it not listed, nothing would count as old.
-        return next((one.modified for one in store.list(key) if one.key == key), 0.0)
+        read = next((one.modified for one in store.list(key) if one.key == key), 0.0)
+        return StoreTime(read, lake.clock.elapsed())
     finally:
         with suppress(StorageError):  # a later sweep deletes it
             store.delete(key)
@@ -160,13 +168,21 @@ class _AppSweep:
     """Sweeps one app."""
 
     def __init__(
-        self, lake: Lake, app_name: str, age: Age, remover: Remover, *, dry_run: bool
+        self,
+        lake: Lake,
+        app_name: str,
+        age: Age,
+        now: StoreTime,
+        remover: Remover,
+        *,
+        dry_run: bool,
     ) -> None:
         self._lake = lake
         self._env = lake.environment
         self._archive = lake.sessions.archive
         self._app = app_name
         self._age = age
+        self._now = now
         self._remover = remover
         self._dry_run = dry_run
         self._listed: dict[str, StoredObject] = {}
@@ -188,7 +204,11 @@ class _AppSweep:
                 break
         else:
             self._sweep(orphans)
-        return 0 if self._age.reaches_all else len(orphans)
+        if self._age.reaches_all:
+            return 0
+        if not self._dry_run:
+            Departed(self._lake, self._app, self._now).look()
+        return len(orphans)
 
     def _sweep(self, orphans: Sequence[StoredObject]) -> None:
         manifests = self._manifests()

@@ -56,7 +56,7 @@ class StoredFile:
     digest: str
     """SHA-256 of the object, in hexadecimal."""
     dead: int = 0
-    """Of a pack: rows that no run refers to any more."""
+    """Of a pack: rows that no run refers to any more; of a run: rows of deleted sessions."""
     groups: tuple[Group, ...] = ()
     """Of a run: its row groups, ascending; none when it is to be read whole."""
     spent: int = 0
@@ -108,6 +108,12 @@ class Manifest:
     """The publisher's clock in microseconds since 1970 UTC: informative."""
     tables: Mapping[str, TableFiles] = field(default_factory=dict)
     doomed: tuple[Doomed, ...] = ()
+    looked: int = 0
+    """When a sweep last looked for rows of deleted sessions that may go, by the store's time in
+    microseconds since 1970 UTC."""
+    revived: tuple[str, ...] = ()
+    """Digests of the logs of deleted sessions that somebody is about to begin anew: rows that say
+    up to which version they were deleted stay."""
 
     def table(self, name: str) -> TableFiles:
         """Return what it names of a table."""
@@ -115,14 +121,13 @@ class Manifest:
 
     def following(self, token: str, now: int, tables: Mapping[str, TableFiles]) -> Manifest:
         """Return the next manifest, with `tables` in place of the ones it has."""
-        return Manifest(
-            self.app_name,
-            self.number + 1,
-            token,
-            self.token,
-            now,
-            {**self.tables, **tables},
-            self.doomed,
+        return replace(
+            self,
+            number=self.number + 1,
+            token=token,
+            previous=self.token,
+            created_at=now,
+            tables={**self.tables, **tables},
         )
 
     def files(self) -> Iterator[tuple[str, StoredFile]]:
@@ -166,6 +171,8 @@ def decode(key: str, body: bytes) -> Manifest:
             content["created_at"],
             {name: _table(each) for name, each in content["tables"].items()},
             tuple(Doomed(**each) for each in content["doomed"]),
+            content["looked"],
+            tuple(content["revived"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(f"a manifest is damaged. {key=}") from error

@@ -44,6 +44,7 @@ SCHEMA = pa.schema(
         pa.field("last_event_id", pa.string()),
         pa.field("events", pa.int64(), nullable=False),
         pa.field("segments", pa.list_(SEGMENT), nullable=False),
+        pa.field("emptied_at", _UTC),
     ]
 )
 """One row a session, ascending by `user_id` and `session_id` (as UTF-8)."""
@@ -100,18 +101,25 @@ class SessionRow:
     """How many events are packed."""
     segments: tuple[Segment, ...]
     """Ascending by version."""
+    emptied_at: int | None = None
+    """Of a deleted session: since when its log is known to hold nothing, by the store's time in
+    microseconds since 1970 UTC; null while it may hold something."""
 
 
 _NAMES = tuple(field.name for field in fields(SessionRow))
 _PARTS = tuple(field.name for field in fields(Segment))
 _values = attrgetter(*SCHEMA.names)
 _parts = attrgetter(*_PARTS)
-_TIMES = ("created_at", "active_at")
+_SEGMENTS = SCHEMA.names.index("segments")
+_TIMES = ("created_at", "active_at", "emptied_at")
 
 
 def to_table(rows: Sequence[SessionRow]) -> pa.Table:
     """Return `rows` as a table in `SCHEMA`, in the order given."""
-    values = [(*_values(row)[:-1], [_parts(each) for each in row.segments]) for row in rows]
+    values = [
+        (*each[:_SEGMENTS], [_parts(part) for part in each[_SEGMENTS]], *each[_SEGMENTS + 1 :])
+        for each in map(_values, rows)
+    ]
     columns = pa.array(values, pa.struct(list(SCHEMA))).flatten()
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
@@ -124,5 +132,5 @@ def from_table(table: pa.Table) -> list[SessionRow]:
     for name in _NAMES:
         column = pa.concat_arrays(table[name].chunks)
         columns.append((column.view(pa.int64()) if name in _TIMES else column).to_pylist())
-    columns[-1] = [tuple(Segment(**part) for part in parts) for parts in columns[-1]]
+    columns[_SEGMENTS] = [tuple(Segment(**part) for part in it) for it in columns[_SEGMENTS]]
     return [SessionRow(*values) for values in zip(*columns, strict=True)]
