@@ -10,20 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
+from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.environment import Environment
 from lakestore.history.erased import is_erased, stand_in
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
-from lakestore.history.runs import ERASED, EVENTS, FIRST, LAST, STATE, Kind, Place, Runs
+from lakestore.history.runs import ERASED, EVENTS, FIRST, FOLDED, LAST, STATE, Kind, Place, Runs
 from lakestore.log.keys import Scope, SessionKey, log_digest, parse_log
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
+from lakestore.storage import UnreadableError
 from lakestore.tables import events, state
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.events import EventRow
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 
-__all__ = ["ERASED", "EVENTS", "LAST", "STATE", "Archive", "Kind", "Packed", "Place"]
+__all__ = ["ERASED", "EVENTS", "FOLDED", "LAST", "STATE", "Archive", "Kind", "Packed", "Place"]
 
 R = TypeVar("R")
 
@@ -100,6 +102,20 @@ class Archive:
             rows = self.rows_in(ERASED, manifest.app_name, files)
             known = self._erased[manifest.app_name] = (files, {row.digest: row for row in rows})
         return known[1]
+
+    def folded(self, manifest: Manifest) -> frozenset[str]:
+        """Return the names of entries of shared state that are packed, as far as they are noted.
+
+        What cannot be read counts for nothing: it only saves work.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        files = manifest.table(FOLDED.name).runs
+        try:
+            return frozenset(self.rows_in(FOLDED, manifest.app_name, files))
+        except (NotFoundError, FormatError, UnreadableError):
+            return frozenset()
 
     def has_erased(self, manifest: Manifest, row: StateRow) -> bool:
         """Tell whether what set `row` was erased, so that it counts for nobody.

@@ -18,7 +18,7 @@ from lakestore.history.environment import Environment
 from lakestore.history.ranges import Answer, Range, ask, joined, tables_of, whole
 from lakestore.log.keys import run_key
 from lakestore.log.manifests import Group, StoredFile
-from lakestore.tables import erased, runs, state
+from lakestore.tables import erased, folded, runs, state
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
@@ -86,6 +86,16 @@ ERASED: Kind[ErasedRow] = Kind(
     (None, "digest"),
 )
 """Sessions that were erased: runs only, without names."""
+
+FOLDED: Kind[str] = Kind(
+    "folded",
+    folded.SCHEMA,
+    folded.to_table,
+    folded.from_table,
+    lambda name: ("", name),
+    (None, "entry"),
+)
+"""Entries of shared state that are packed: runs only, by names without users."""
 
 
 class Runs(Generic[R]):

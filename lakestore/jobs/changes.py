@@ -16,7 +16,7 @@ from itertools import chain, groupby, islice
 from typing import TypeVar
 
 from lakestore.errors import ConflictError, NotFoundError
-from lakestore.history.archive import ERASED, EVENTS, STATE, Archive, Kind, Place
+from lakestore.history.archive import ERASED, EVENTS, FOLDED, STATE, Archive, Kind, Place
 from lakestore.history.environment import Environment
 from lakestore.jobs.erasure import Keep, log_of_row
 from lakestore.log.keys import (
@@ -67,6 +67,10 @@ class Changes:
     """Objects that nobody refers to and that may be deleted."""
     forgotten: dict[Place, SessionRow] = field(default_factory=dict)
     """Rows of deleted sessions that nobody needs any more, if they are still as they were."""
+    folded: frozenset[str] = frozenset()
+    """The names of the entries of which all is in `state`."""
+    entries: frozenset[str] = frozenset()
+    """The names of all entries that are there."""
     looked: int | None = None
     """When a sweep has looked for such rows, see `Manifest`; None for none did."""
 
@@ -166,7 +170,7 @@ class Publisher:
         self.published, self.published_state = frozenset(kept), frozenset(state)
         forgotten = self._forgotten(newest, changes.forgotten)
         looked = max(changes.looked or 0, newest.looked)
-        named = (kept, state, changes.erased, changes.doomed, forgotten)
+        named = (kept, state, changes.erased, changes.doomed, changes.folded, forgotten)
         if not any(named) and looked == newest.looked:
             return None
         keep = Keep(changes.erased, forgotten)
@@ -202,10 +206,14 @@ class Publisher:
         }
         if erased_runs.files:
             tables[ERASED.name] = TableFiles(erased_runs.files)
+        folded_runs = self._folded(newest, changes)
+        if folded_runs.files:
+            tables[FOLDED.name] = TableFiles(folded_runs.files)
         doomed = [
             *session_runs.replaced,
             *state_runs.replaced,
             *erased_runs.replaced,
+            *folded_runs.replaced,
             *(pack_key(self._app, EVENTS.name, pack.id) for pack in empty),
             *changes.doomed,
         ]
@@ -223,6 +231,15 @@ class Publisher:
             and packed[place].row == row
             and log_digest(packed[place].key.log) not in newest.revived
         }
+
+    def _folded(self, newest: Manifest, changes: Changes) -> _Runs:
+        """Put one run with the names of all packed entries that are still there."""
+        files = newest.table(FOLDED.name).runs
+        if not changes.folded:
+            return _Runs(files)
+        names = changes.folded | (self._archive.folded(newest) & changes.entries)
+        stored = self._put(FOLDED, iter(sorted(names)), 0)
+        return _Runs((stored,), [run_key(self._app, FOLDED.name, run.id) for run in files])
 
     def _dropped(self, newest: Manifest, keep: Keep) -> Iterator[Change]:
         """Yield what becomes of the sessions that are packed and to be erased."""

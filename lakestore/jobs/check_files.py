@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import ERASED, EVENTS, STATE, Kind
+from lakestore.history.archive import ERASED, EVENTS, FOLDED, STATE, Kind
 from lakestore.jobs.findings import COPY, Finding, Look, Severity
 from lakestore.log.keys import (
     app_manifests,
@@ -18,12 +18,13 @@ from lakestore.log.keys import (
     is_packed,
     parse_manifest_name,
     run_key,
+    table_of,
 )
 from lakestore.log.manifests import Manifest, StoredFile, decode
 from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.parquet import open_parquet
 
-_KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (EVENTS, STATE, ERASED)}
+_KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (EVENTS, STATE, ERASED, FOLDED)}
 
 
 class FileCheck:
@@ -137,6 +138,10 @@ class FileCheck:
 
     def _damaged(self, key: str, problem: str) -> None:
         self._look.damaged.add(key)
+        if table_of(key) == FOLDED.name:
+            cost, remedy = "compaction reads some entries again", "compaction writes it anew"
+            self._add("note", "damaged run", key, problem, cost, remedy)
+            return
         is_pack = key.startswith(app_packs(self._look.app))
         cost = (
             "the rows in it; sessions that suffer are named one by one"

@@ -13,18 +13,15 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from lakestore.checks import check_number
-from lakestore.errors import InputError, NotFoundError
-from lakestore.history.archive import STATE, Place
-from lakestore.history.entries import decode_entry
+from lakestore.errors import InputError
 from lakestore.jobs.changes import Changes, Publisher
+from lakestore.jobs.fresh_state import fresh_state
 from lakestore.jobs.packing import PackTask
 from lakestore.jobs.repacking import plan_repacks
 from lakestore.jobs.running import Task, run_all
 from lakestore.lake import Lake
 from lakestore.log.commits import list_logs
-from lakestore.log.entries import list_entries
 from lakestore.log.keys import app_entries, app_logs, app_manifests, check_id
-from lakestore.tables.state import StateRow
 
 if TYPE_CHECKING:
     from lakestore.jobs.prune import PruneReport
@@ -156,7 +153,8 @@ class _Compaction:
             self._total.sessions += len(made.sessions)
             self._total.events += sum(pack.rows for pack in made.packs)
             self._total.packed_bytes += sum(pack.size for pack in made.packs)
-        self._publisher.publish(Changes(state=list(entry_rows(self._lake, app_entries(self._app)))))
+        fresh = fresh_state(self._lake, self._app, app_entries(self._app))
+        self._publisher.publish(fresh.changes())
         newest = self._lake.sessions.archive.newest(app_manifests(self._app))
         for made in self._made(plan_repacks(newest, self._pack_bytes), 1):
             self._total.repacked_bytes += sum(pack.size for pack in made.packs)
@@ -186,28 +184,3 @@ class _Compaction:
             slices.append((first, log))
         Random(self._lake.environment.new_token()).shuffle(slices)
         return slices
-
-
-def entry_rows(lake: Lake, prefix: str) -> Iterator[StateRow]:
-    """Yield, of all entries of shared state under `prefix` that are there, the latest of each key.
-
-    Raises:
-        StorageError: the store failed.
-    """
-    store, pool = lake.environment.store, lake.environment.pool
-
-    def read(key: str) -> list[StateRow]:
-        try:
-            return decode_entry(key, store.get(key))
-        except NotFoundError:  # swept: what covers it is listed too, or packed
-            return []
-
-    latest: dict[Place, StateRow] = {}
-    keys = [entry.key for _, entry in list_entries(store, prefix)]
-    for first in range(0, len(keys), _ENTRIES_AT_ONCE):
-        for rows in pool.map(read, keys[first : first + _ENTRIES_AT_ONCE], near=store.near):
-            for row in rows:
-                known = latest.get(STATE.place(row))
-                if known is None or known.precedes(row):
-                    latest[STATE.place(row)] = row
-    yield from latest.values()

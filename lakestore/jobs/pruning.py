@@ -15,8 +15,9 @@ from lakestore.errors import LakeError, NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, LAST, STATE, Place
 from lakestore.history.view import SessionView
 from lakestore.jobs.changes import Changes, Publisher
-from lakestore.jobs.compact import compact, entry_rows
+from lakestore.jobs.compact import compact
 from lakestore.jobs.cutting import Cut, cut, nbytes
+from lakestore.jobs.fresh_state import fresh_state
 from lakestore.jobs.packing import shared_of
 from lakestore.jobs.rewriting import Rewriter
 from lakestore.lake import Lake
@@ -218,6 +219,6 @@ def _fresh_state(lake: Lake, app_name: str, user_id: str | None) -> Iterator[Sta
     """Yield what is not packed of the state of an app's users, or of one; some of it twice."""
     logs = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
     entries = app_entries(app_name) if user_id is None else Scope(app_name, user_id).entries
-    yield from entry_rows(lake, entries)
+    yield from fresh_state(lake, app_name, entries).rows.values()
     for view, _ in lake.sessions.fresh(app_name, logs, logs + "\x7f"):
         yield from shared_of(view.rows())

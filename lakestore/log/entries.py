@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lakestore.clock import Clock
 from lakestore.errors import AlreadyExistsError, UnknownOutcomeError
 from lakestore.log.commits import attempts
-from lakestore.log.keys import entry_key, parse_entry_name
+from lakestore.log.keys import entry_key, parse_entry_name, user_in
 from lakestore.storage import Metrics, ObjectStore
 
 
@@ -37,6 +37,15 @@ def parse_entry(key: str) -> Entry | None:
     """Return the entry that stands under `key`, None for a stray."""
     parsed = parse_entry_name(key.rpartition("/")[2])
     return None if parsed is None else Entry(key, *parsed)
+
+
+def name_of(key: str) -> str:
+    """Return what tells the entry under `key` from all others of its app, without its user.
+
+    A stamp is one commit's, and of its two scopes one is the app's; or it is one fold's.
+    """
+    name = key.rpartition("/")[2].partition(".")[0]
+    return name if user_in(key) else f"-/{name}"
 
 
 def put_entry(

@@ -12,8 +12,9 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from lakestore import Lake, LakeSessionService
 from lakestore.adk.sync import SyncSessionService
 from lakestore.history.archive import EVENTS, STATE
-from lakestore.jobs.changes import Changes, Publisher
-from lakestore.jobs.compact import PACK_BYTES, entry_rows
+from lakestore.jobs.changes import Publisher
+from lakestore.jobs.compact import PACK_BYTES
+from lakestore.jobs.fresh_state import fresh_state
 from lakestore.jobs.packing import PackTask
 from lakestore.log.keys import app_entries, app_logs
 from lakestore.storage import MemoryStore
@@ -56,7 +57,7 @@ class Archive:
         prefix = app_logs(APP)
         for changes in PackTask(APP, prefix, prefix + "~", PACK_BYTES).run(lake):
             publisher.publish(changes)
-        publisher.publish(Changes(state=list(entry_rows(lake, app_entries(APP)))))
+        publisher.publish(fresh_state(lake, APP, app_entries(APP)).changes())
 
     def _begin(self, service: SyncSessionService, user: int, half: int) -> None:
         name = f"user{user:03}"
