@@ -7,18 +7,17 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import nullcontext
 from itertools import count
 
+from tests.simulator.many import AT_ONCE, workers, wrong_in
 from tests.simulator.mutations import MUTATIONS, mutated
 from tests.simulator.plan import drawn
 from tests.simulator.report import told
 from tests.simulator.scenarios import SCENARIOS
 from tests.simulator.shrink import shrunk
 from tests.simulator.world import play
-
-_AT_ONCE = 50
 
 
 def main() -> int:
@@ -32,7 +31,7 @@ def main() -> int:
             return bool(outcome.faults)
         if asked.seed is not None:
             return _tell(asked.seed)
-        return _search(asked.seconds, asked.first, asked.jobs)
+        return _search(asked)
 
 
 def _arguments() -> argparse.Namespace:
@@ -42,7 +41,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes to use")
     parser.add_argument("--seed", type=int, help="play this one history, and print it")
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="play a history by name")
-    parser.add_argument("--without", choices=sorted(MUTATIONS), help="... without this rule")
+    parser.add_argument(
+        "--without", choices=sorted(MUTATIONS), default="", help="... without this rule"
+    )
     return parser.parse_args()
 
 
@@ -52,38 +53,36 @@ def _tell(seed: int) -> int:
     return bool(outcome.faults)
 
 
-def _search(seconds: float, first: int | None, jobs: int) -> int:
-    first = secrets.randbelow(10**9) if first is None else first
-    ends = time.monotonic() + seconds
+def _search(asked: argparse.Namespace) -> int:
+    first = secrets.randbelow(10**9) if asked.first is None else asked.first
+    ends = time.monotonic() + asked.seconds
     played, wrong = 0, []
-    for number, found in _chunks(first, ends, jobs):
-        played += number
+    for found in _pieces(first, ends, asked.jobs, asked.without):
+        played += AT_ONCE
         wrong += found
         if found:
             break
-    print(f"{played} histories from seed {first} in {seconds:.0f} s, wrong: {wrong or 'none'}")
+    print(
+        f"{played} histories from seed {first} in {asked.seconds:.0f} s, wrong: {wrong or 'none'}"
+    )
     for seed in wrong[:1]:
         print(f"python -m tests.simulator --seed {seed}")
         _tell(seed)
     return bool(wrong)
 
 
-def _chunks(first: int, ends: float, jobs: int) -> Iterator[tuple[int, list[int]]]:
-    """Play histories in chunks, until the time is over."""
-    starts = count(first, _AT_ONCE)
-    with ProcessPoolExecutor(jobs) as executor:
-        running: set[Future[tuple[int, list[int]]]] = set()
+def _pieces(first: int, ends: float, jobs: int, without: str) -> Iterator[list[int]]:
+    """Play histories, `AT_ONCE` in a piece of work, until the time is over; yield what is wrong."""
+    starts = count(first, AT_ONCE)
+    with workers(jobs) as pool:
+        running: set[Future[list[int]]] = set()
         while time.monotonic() < ends:
             while len(running) < jobs:
-                running.add(executor.submit(_chunk, next(starts)))
+                start = next(starts)
+                running.add(pool.submit(wrong_in, range(start, start + AT_ONCE), without))
             done, running = wait(running, return_when=FIRST_COMPLETED)
             yield from (future.result() for future in done)
         yield from (future.result() for future in running)
-
-
-def _chunk(start: int) -> tuple[int, list[int]]:
-    seeds = range(start, start + _AT_ONCE)
-    return len(seeds), [seed for seed in seeds if play(drawn(seed), seed=seed).faults]
 
 
 if __name__ == "__main__":

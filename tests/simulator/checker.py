@@ -9,7 +9,7 @@ written afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tests.simulator.record import Call, Name, Seen, SharedKey
@@ -108,6 +108,7 @@ class _Session:
         truth: tuple[str, ...] = max(
             (seen.events for _, seen in mine if seen.events is not None), key=len, default=()
         )
+        truth = self._with_glimpsed(life, truth, {seen.last for _, seen in mine})
         yield from self._check_truth(life, truth)
         views = []
         for call, seen in mine:
@@ -118,6 +119,16 @@ class _Session:
                 views.append(_View(call, seen, self._length(seen, truth)))
         yield from self._check_growth(views)
         yield from self._check_acknowledged(life, truth)
+
+    def _with_glimpsed(
+        self, life: str, truth: tuple[str, ...], shown: Set[str | None]
+    ) -> tuple[str, ...]:
+        """Add commits of which readers were shown the state alone, by lists, before all ended."""
+        for call in self._appends:
+            whole = call.known + call.sent
+            if call.life == life and whole[: len(truth)] == truth and whole[-1] in shown:
+                truth = whole
+        return truth
 
     def _check_truth(self, life: str, truth: tuple[str, ...]) -> Iterator[str]:
         if len(set(truth)) < len(truth):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TypeVar
 from unittest.mock import patch
 
 from lakestore.tables import events, state
+from lakestore.tables.events import EventRow
 
 R = TypeVar("R")
 
@@ -19,17 +20,27 @@ def remembering() -> Iterator[None]:
     """Decode equal bytes once: every process reads the same objects, and rows never change."""
     with (
         patch.object(events, "decode", _listed(events.decode)),
+        patch.object(events, "decode_commits", _one_by_one(events.decode_commits)),
+        patch.object(events, "decode_group", _listed(events.decode_group)),
+        patch.object(events, "count_groups", lru_cache(events.count_groups)),
         patch.object(state, "decode", _listed(state.decode)),
     ):
         yield
 
 
-def _listed(decode: Callable[[bytes], list[R]]) -> Callable[[bytes], list[R]]:
+def _listed(decode: Callable[..., list[R]]) -> Callable[..., list[R]]:
     @lru_cache(maxsize=4096)
-    def remembered(body: bytes) -> tuple[R, ...]:
-        return tuple(decode(body))
+    def remembered(*asked: object) -> tuple[R, ...]:
+        return tuple(decode(*asked))
 
-    return lambda body: [*remembered(body)]
+    return lambda *asked: [*remembered(*asked)]
+
+
+def _one_by_one(
+    decode: Callable[[Sequence[bytes]], list[list[EventRow]]],
+) -> Callable[[Sequence[bytes]], list[list[EventRow]]]:
+    one: Callable[[bytes], list[EventRow]] = _listed(lambda body: decode([body])[0])
+    return lambda bodies: [one(body) for body in bodies]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from typing_extensions import override
@@ -89,6 +90,7 @@ class Weather:
     torn: float = 0.0
     """That a listing shows some but not all of what changes while it is made."""
 
+    @cache  # noqa: B019 - there are few weathers, and they are values
     def faults_of(self, kind: Kind) -> tuple[str, ...]:
         """Return what may happen to a request."""
         if kind not in self.on:

@@ -142,6 +142,11 @@ def read(began: int, *events: str, life: str | None = "l", **facts: Any) -> Call
     return call("get", began, began + 1, seen=[seen], **facts)
 
 
+def listed(began: int, last: str) -> Call:
+    """Make a list that was shown the state of a session."""
+    return call("list", began, began + 1, seen=[Seen(S, "l", last=last, complete=True)])
+
+
 RIGHT = [created(), appended(3, "a"), appended(5, "b", known=("a",)), read(7, "a", "b")]
 WRONG = {
     "an acknowledged event is lost": [created(), appended(3, "a"), read(7)],
@@ -153,6 +158,10 @@ WRONG = {
     "an event that nobody sent": [created(), read(7, "x")],
     "a later read shows less": [created(), appended(3, "a"), read(5, "a"), read(7)],
     "two stale writers": [created(), appended(3, "a"), appended(5, "b"), read(7, "a", "b")],
+    "what a list showed is gone": [
+        *(created(), call("append", 3, None, life="l", sent=("a",)), listed(5, last="a")),
+        read(7),
+    ],
     "a part of a commit": [
         created(),
         call("append", 3, None, life="l", sent=("a", "b")),
@@ -181,6 +190,14 @@ WRONG = {
 def test_the_checker_accepts_what_is_right() -> None:
     """A plain history has no fault."""
     assert check(RIGHT, [S]) == []
+
+
+def test_the_checker_accepts_what_only_a_list_showed() -> None:
+    """A writer died, its commit landed, and the session was deleted before anyone read it."""
+    died = call("append", 3, None, life="l", sent=("a", "b"))
+    gone = [call("delete", 7, 8), read(9, life=None)]
+
+    assert check([created(), died, listed(5, last="b"), *gone], [S]) == []
 
 
 @pytest.mark.parametrize("calls", WRONG.values(), ids=list(WRONG))
