@@ -24,12 +24,11 @@ from lakestore.log.keys import SessionKey
 from lakestore.log.marker import Limits, open_lake
 from lakestore.storage import (
     ClientName,
-    CountingStore,
+    Gate,
     Metrics,
     ObjectStore,
     Pool,
-    ReadOnlyStore,
-    RetryingStore,
+    layered,
     open_store,
 )
 
@@ -61,7 +60,7 @@ class Lake:
         max_concurrency: int = 32,
         clock: Clock | None = None,
         new_token: NewToken = new_token,
-        pools: Callable[[int, str], Pool] = Pool,
+        pools: Callable[[int, str, Gate], Pool] = Pool,
     ) -> None:
         """Take a store; `Lake.open` takes a URL. `pools` makes a pool of so many threads."""
         _check_settings(read_only, rollups, limits, cache_bytes, max_concurrency)
@@ -137,16 +136,17 @@ class Lake:
     def _count(self) -> None:
         self.metrics = Metrics()
         """Counters since the lake was opened, or since this process was forked."""
-        store: ObjectStore = CountingStore(self._inner, self.metrics)
-        if not store.near:
-            store = RetryingStore(store, self.metrics, self._clock, self._new_token)
-        self._store = ReadOnlyStore(store) if self.read_only else store
+        self._gate = Gate()
+        self._store = layered(
+            *(self._inner, self.metrics, self._gate, self._clock, self._new_token),
+            read_only=self.read_only,
+        )
 
     def _build(self) -> None:
         """Put together what holds threads, locks and connections: none of it survives a fork."""
-        self._calls = self._pools(self._max_concurrency, "call")
-        self._requests = self._pools(self._max_concurrency, "io")
-        self._upkeep = self._pools(1, "upkeep")
+        self._calls = self._pools(self._max_concurrency, "call", self._gate)
+        self._requests = self._pools(self._max_concurrency, "io", self._gate)
+        self._upkeep = self._pools(1, "upkeep", self._gate)
         self._catalog: Catalog | None = None
         self._connected: Connections | None = None
         self.environment = Environment(
@@ -207,7 +207,7 @@ class Lake:
             InputError: the lake is closed.
         """
         self._check_open()
-        return self._calls.submit(call)
+        return self._calls.submit(lambda: self._gate.inside(call))
 
     def _run_upkeep(self, work: Callable[[], None]) -> None:
         if not self._closed:

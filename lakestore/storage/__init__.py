@@ -1,5 +1,7 @@
 """Bytes under keys, exclusive creation, counting; the only importer of fsspec."""
 
+from lakestore.storage.gate import Gate
+from lakestore.storage.layers import layered
 from lakestore.storage.local import LocalStore
 from lakestore.storage.memory import MemoryStore
 from lakestore.storage.metrics import Metrics
@@ -8,12 +10,14 @@ from lakestore.storage.pool import Pool
 from lakestore.storage.retrying import RetryingStore
 from lakestore.storage.store import ObjectStore, StoredObject, UnreadableError
 from lakestore.storage.urls import ClientName, open_store
-from lakestore.storage.wrappers import CountingStore, ReadOnlyStore
+from lakestore.storage.wrappers import CountingStore, GatedStore, ReadOnlyStore
 
 __all__ = [
     "OPTIONS",
     "ClientName",
     "CountingStore",
+    "Gate",
+    "GatedStore",
     "LocalStore",
     "MemoryStore",
     "Metrics",
@@ -24,5 +28,6 @@ __all__ = [
     "StoredObject",
     "UnreadableError",
     "known_options",
+    "layered",
     "open_store",
 ]

@@ -9,6 +9,10 @@ from itertools import pairwise
 from threading import Lock
 from typing import TypeVar
 
+from typing_extensions import override
+
+from lakestore.storage.gate import Gate
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -18,12 +22,14 @@ _WORTH_A_THREAD = 32
 class Pool:
     """A thread pool that starts on first use and is begun anew after a fork.
 
-    A call that runs in a pool must not wait for another call in the same pool.
+    A call that runs in a pool must not wait for another call in the same pool. What is called from
+    inside `gate` runs inside, and whoever waits for it there is outside meanwhile.
     """
 
-    def __init__(self, workers: int, name: str) -> None:
+    def __init__(self, workers: int, name: str, gate: Gate | None = None) -> None:
         self._workers = workers
         self._name = name
+        self._gate = gate or Gate()
         self._reset()
 
     def _reset(self) -> None:
@@ -39,7 +45,11 @@ class Pool:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._workers, f"lakestore-{self._name}")
             try:
-                return self._threads.submit(call)
+                if not self._gate.is_inside:
+                    return self._threads.submit(call)
+                answer: Future[R] = _Answer(self._gate)
+                self._threads.submit(lambda: _settle(answer, lambda: self._gate.inside(call)))
+                return answer
             except RuntimeError:  # the interpreter is shutting down
                 pass
         return _done(call)
@@ -65,7 +75,7 @@ class Pool:
         slices = 4 if near else len(items)
         bounds = [len(items) * i // slices for i in range(slices + 1)]
         futures = [self.submit(_each(call, items[a:b])) for a, b in pairwise(bounds)]
-        wait(futures)
+        self._gate.outside(lambda: wait(futures))
         return [result for future in futures for result in future.result()]
 
     def close(self) -> None:
@@ -76,13 +86,30 @@ class Pool:
             threads.shutdown()
 
 
+class _Answer(Future[R]):
+    """What somebody inside a gate waits for."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__()
+        self._gate = gate
+
+    @override
+    def result(self, timeout: float | None = None) -> R:
+        result = super().result
+        return result(timeout) if self.done() else self._gate.outside(lambda: result(timeout))
+
+
 def _done(call: Callable[[], R]) -> Future[R]:
     done: Future[R] = Future()
-    try:
-        done.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
-        done.set_exception(error)
+    _settle(done, call)
     return done
+
+
+def _settle(outcome: Future[R], call: Callable[[], R]) -> None:
+    try:
+        outcome.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+        outcome.set_exception(error)
 
 
 def _each(call: Callable[[T], R], items: Sequence[T]) -> Callable[[], list[R]]:

@@ -1,13 +1,15 @@
-"""Stores around a store: counting what is asked of it, and refusing to write."""
+"""Stores around a store: counting what is asked, letting others compute, refusing to write."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TypeVar
 
 from typing_extensions import override
 
 from lakestore.errors import ReadOnlyError
+from lakestore.storage.gate import Gate
 from lakestore.storage.metrics import Metrics
 from lakestore.storage.store import PAGE, ObjectStore, StoredObject
 
@@ -113,6 +115,50 @@ class CountingStore(Wrapper):
             if number and number % PAGE == 0:
                 self._metrics.request("LIST")
             yield each
+
+
+class GatedStore(Wrapper):
+    """Leaves the gate while it waits for a request, but for what a near store lists."""
+
+    def __init__(self, inner: ObjectStore, gate: Gate) -> None:
+        super().__init__(inner)
+        self._gate = gate
+
+    @override
+    def put_if_absent(self, key: str, body: bytes) -> None:
+        self._gate.outside(lambda: self._inner.put_if_absent(key, body))
+
+    @override
+    def get(self, key: str) -> bytes:
+        return self._gate.outside(lambda: self._inner.get(key))
+
+    @override
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._gate.outside(lambda: self._inner.get_range(key, start, length))
+
+    @override
+    def size(self, key: str) -> int:
+        return self._gate.outside(lambda: self._inner.size(key))
+
+    @override
+    def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
+        found = self._inner.list(prefix, after)
+        return found if self.near else self._pages(found)
+
+    @override
+    def names(self, prefix: str, after: str = "") -> Iterator[str]:
+        found = self._inner.names(prefix, after)
+        return found if self.near else self._pages(found)
+
+    @override
+    def delete(self, key: str) -> None:
+        self._gate.outside(lambda: self._inner.delete(key))
+
+    def _pages(self, found: Iterator[T]) -> Iterator[T]:
+        """Yield all; the first of a page is what a request is made for."""
+        while first := self._gate.outside(lambda: [*islice(found, 1)]):
+            yield from first
+            yield from islice(found, PAGE - 1)
 
 
 class ReadOnlyStore(Wrapper):

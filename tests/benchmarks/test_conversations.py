@@ -1,49 +1,51 @@
-"""Many conversations at once in one process, on an object store and on a database server."""
+"""Many conversations at once in one process, on an object store and on a database server.
+
+What is measured is a server of its own, so that what asks it does not make its loop late.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from google.adk.sessions import BaseSessionService, DatabaseSessionService
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from lakestore import Lake, LakeSessionService
-from tests.benchmarks.contenders import close_lake
 from tests.benchmarks.histories import APP, events
 from tests.benchmarks.measuring import FULL, Figures, Scale
 from tests.benchmarks.postgres import find_postgres, postgres
+from tests.support.children import mortal
 from tests.support.servers import Bucket
-from tests.support.ticking import Ticker
 
 ROOT = Path(__file__).parents[2]
 _LAST = 20
-_GET_EVERY = 4
-_TICK_SECONDS = 0.005
 _POSTGRES = "DatabaseSessionService on PostgreSQL"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Talk:
-    """What conversations at once came to."""
+    """What conversations at once came to; seconds."""
 
-    appends: list[float] = field(default_factory=list)
-    """Seconds of each append."""
-    gets: list[float] = field(default_factory=list)
-    seconds: float = 0.0
+    appends: list[float]
+    """Of each append."""
+    gets: list[float]
+    seconds: float
     """Of all of them, from the first request to the last answer."""
-    late: float = 0.0
-    """The longest, in seconds, that the event loop was late."""
+    late: list[float]
+    """By how much each tick of the server's event loop came late."""
+    ours: list[float]
+    """The same without what its thread waited for a free core."""
+    collections: list[float]
+    """Of each run of the server's garbage collector, in which nothing else runs."""
 
     def cells(self) -> Sequence[str]:
         """Return appends a second, latencies of appends and gets, and the loop's lateness."""
@@ -51,8 +53,20 @@ class Talk:
         return (
             f"{rate:,.0f}",
             *(f"{1e3 * percentile(s, p):.1f}" for s in (self.appends, self.gets) for p in (50, 99)),
-            f"{1e3 * self.late:.0f}",
+            *self.lateness(),
+            f"{1e3 * max(self.collections, default=0.0):.0f}",
         )
+
+    def lateness(self) -> Sequence[str]:
+        """Return how late the loop was, p99 and at most, and without waits for a core."""
+        ticks = (self.late, self.ours)
+        return [f"{1e3 * each:.0f}" for s in ticks for each in (percentile(s, 99), max(s))]
+
+
+_COLUMNS = (
+    *("appends/s", "append p50", "p99 ms", "get p50", "p99 ms"),
+    *("loop late p99", "max ms", "not for a core p99", "max ms", "collector max ms"),
+)
 
 
 def percentile(seconds: Sequence[float], percent: int) -> float:
@@ -60,85 +74,78 @@ def percentile(seconds: Sequence[float], percent: int) -> float:
     return statistics.quantiles(seconds, n=100, method="inclusive")[percent - 1]
 
 
-async def converse(service: BaseSessionService, conversations: int, turns: int) -> Talk:
-    """Hold so many conversations at once, each of `turns` appends and some reads."""
-    talk = Talk()
-
-    async def one(number: int) -> None:
-        user = f"user-{number}"
-        session = await service.create_session(app_name=APP, user_id=user)
-        for turn, event in enumerate(events(turns)):
-            started = time.perf_counter()
-            await service.append_event(session, event)
-            talk.appends.append(time.perf_counter() - started)
-            if turn % _GET_EVERY == 0:
-                started = time.perf_counter()
-                found = await service.get_session(
-                    app_name=APP,
-                    user_id=user,
-                    session_id=session.id,
-                    config=GetSessionConfig(num_recent_events=_LAST),
-                )
-                talk.gets.append(time.perf_counter() - started)
-                assert found is not None
-                assert found.events[-1].id == event.id
-
-    async with Ticker(_TICK_SECONDS) as ticker:
-        started = time.perf_counter()
-        await asyncio.gather(*(one(number) for number in range(conversations)))
-        talk.seconds = time.perf_counter() - started
-    talk.late = ticker.latest
-    return talk
-
-
-@asynccontextmanager
-async def services(bucket: Bucket, folder: Path) -> AsyncIterator[dict[str, BaseSessionService]]:
-    """Yield our service with either client, and ADK's on a PostgreSQL if one is installed."""
-    async with AsyncExitStack() as stack:
-        found: dict[str, BaseSessionService] = {}
-        for client in ("fsspec", "obstore"):
-            lake = Lake.open(
-                bucket.fresh(),
-                storage_options=bucket.storage_options,
-                client=client,
-                max_concurrency=64,
-            )
-            ours = LakeSessionService(lake)
-            stack.push_async_callback(close_lake, ours)
-            found[f"lakestore, {client}"] = ours
-        if find_postgres() is not None:
-            url = stack.enter_context(postgres(folder / "postgres"))
-            peer = DatabaseSessionService(url, pool_size=64, max_overflow=0)
-            stack.push_async_callback(peer.close)
-            found[_POSTGRES] = peer
-        yield found
-
-
-async def test_conversations(seaweedfs: Bucket, scale: Scale, figures: Figures) -> None:
-    """Every service holds many conversations at once, and each reads what it wrote."""
-    crowds, turns = ((1, 32, 200), 24) if scale is FULL else ((1, 3), 5)
-    lines = [
-        "| conversations | service | appends/s | append p50 | p99 ms | get p50 | p99 ms"
-        " | loop late ms |",
-        "|---|---|---|---|---|---|---|---|",
+def converse(port: int, conversations: int, turns: int) -> Talk:
+    """Hold so many conversations at once with a server, each of `turns` appends and some reads."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.benchmarks.crowd",
+        *map(str, (port, conversations, turns)),
     ]
-    with tempfile.TemporaryDirectory(prefix="lakestore-bench-") as folder:
-        Path(folder).chmod(0o755)
-        async with services(seaweedfs, Path(folder)) as contenders:
-            for service in contenders.values():  # connections, tables, models of clients
-                await converse(service, 1, 5)
-            for crowd in crowds:
-                for name, service in contenders.items():
-                    talk = await converse(
-                        service, crowd, max(5, turns * 2 if crowd == 1 else turns)
-                    )
-                    assert len(talk.appends) >= crowd * 5
-                    lines.append(f"| {crowd} | {name} | " + " | ".join(talk.cells()) + " |")
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    return Talk(**json.loads(done.stdout))
+
+
+@contextmanager
+def serving(**settings: Any) -> Iterator[int]:
+    """Run a server, or a relay to the one at `port`; yield its port."""
+    command = [sys.executable, "-m", "tests.benchmarks.serving", json.dumps(settings)]
+    with subprocess.Popen(mortal(command), cwd=ROOT, stdout=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None
+            yield int(server.stdout.readline())
+        finally:
+            server.terminate()
+
+
+def contenders(bucket: Bucket, stack: ExitStack) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield servers by name, with their settings: ADK's on PostgreSQL if one is installed."""
+    for client in ("fsspec", "obstore"):
+        options = dict(bucket.storage_options)
+        settings = {"client": client, "url": bucket.fresh(), "storage_options": options}
+        yield f"lakestore, {client}", settings
+    if find_postgres() is not None:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakestore-bench-")))
+        folder.chmod(0o755)
+        url = stack.enter_context(postgres(folder / "postgres"))
+        yield _POSTGRES, {"client": "postgres", "url": url}
+
+
+def test_conversations(seaweedfs: Bucket, scale: Scale, figures: Figures) -> None:
+    """Every server holds many conversations at once, and each reads what it wrote."""
+    lines = [_line("conversations", "service", *_COLUMNS), _line(*["---"] * (2 + len(_COLUMNS)))]
+    with ExitStack() as stack:
+        for name, settings in contenders(seaweedfs, stack):
+            for freeze in (False, True) if scale is FULL else (False,):
+                with serving(**settings, freeze=freeze) as port:
+                    beside = scale is FULL and not freeze
+                    lines += _talks(port, name + ", frozen" * freeze, scale, beside=beside)
     if find_postgres() is None:
         lines.append("\nno PostgreSQL is installed here: its row is missing")
     figures.tables.append(
-        "Conversations at once in one process, on SeaweedFS:\n\n" + "\n".join(lines)
+        "Conversations at once in one server process on SeaweedFS, asked by another process."
+        " Frozen: `gc.freeze()` after the start. A loop beside it passes on the same requests:\n\n"
+        + "\n".join(lines)
     )
+
+
+def _talks(port: int, name: str, scale: Scale, *, beside: bool) -> Iterator[str]:
+    """Converse with a server, and with a loop `beside` it; yield lines of the table."""
+    converse(port, 1, 5)  # connections, tables, models of clients
+    crowds, turns = ((1, 32, 200), 24) if scale is FULL else ((1, 3), 5)
+    for crowd in crowds:
+        length = turns * 2 if crowd == 1 else turns
+        talk = converse(port, crowd, length)
+        assert len(talk.appends) == crowd * length
+        yield _line(crowd, name, *talk.cells())
+        if beside:
+            with serving(port=port) as relayed:
+                passed_on = converse(relayed, crowd, length)
+            yield _line(crowd, f"a loop beside {name}", *[""] * 5, *passed_on.lateness(), "")
+
+
+def _line(*cells: object) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def test_one_user_of_many_processes(seaweedfs: Bucket, scale: Scale, figures: Figures) -> None:

@@ -168,7 +168,7 @@ class Process:
                 clock=VirtualClock(world.scheduler, self.life, skew),
                 new_token=world.token,
                 cache_bytes=2**20,
-                pools=lambda workers, _name: FiberPool(self, workers),
+                pools=lambda workers, *_: FiberPool(self, workers),
             )
         self.service = SyncSessionService(self.lake)
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -344,6 +345,31 @@ def test_the_environment_says_where_and_who(moto: Bucket, monkeypatch: pytest.Mo
     store.put_if_absent("k", b"x")
 
     assert store.get("k") == b"x"
+    store.close()
+
+
+@pytest.mark.parametrize("named_by", ["option", "environment"])
+def test_a_profile_says_where_and_who(
+    moto: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named_by: str
+) -> None:
+    """Credentials and endpoint of a profile are used, named in `storage_options` or AWS_PROFILE."""
+    lines = {
+        "aws_access_key_id": "from-a-profile",
+        "aws_secret_access_key": SECRET,
+        "endpoint_url": moto.endpoint,
+        "region": "us-east-1",
+    }
+    config = tmp_path / "config"
+    settings = (f"{name} = {value}" for name, value in lines.items())
+    config.write_text("\n".join(["[profile lakes]", *settings]))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    if named_by == "environment":
+        monkeypatch.setenv("AWS_PROFILE", "lakes")
+    store = open_store(moto.fresh(), {"profile": "lakes"} if named_by == "option" else {})
+
+    store.put_if_absent("a", b"x")
+    assert store.get("a") == b"x"
     store.close()
 
 
