@@ -12,6 +12,7 @@ from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.archive import EVENTS
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
+from lakestore.jobs.progress import Progress, Watch, unwatched
 from lakestore.lake import Lake
 from lakestore.log.commits import LogFiles
 from lakestore.log.keys import (
@@ -31,6 +32,7 @@ from lakestore.storage import StoredObject
 from lakestore.tables.runs import SessionRow
 
 _ATTEMPTS = 8
+_TOLD_EVERY = 1_000
 _LISTS = 4
 """Requests that a cold open begins with: the log, two scopes, manifests."""
 _PACKED_GETS = 8
@@ -128,26 +130,27 @@ class LakeStats:
         return sum(app.bytes for app in self.apps)
 
 
-def stats(lake: Lake, *, app_name: str | None = None) -> LakeStats:
+def stats(lake: Lake, *, app_name: str | None = None, progress: Watch | None = None) -> LakeStats:
     """Count what a lake has. A few requests, and more by the thousand objects.
 
     Args:
         lake: The lake; read-only will do.
         app_name: Only this app; None for all.
+        progress: Is called now and then.
 
     Raises:
         FormatError: a manifest or run is damaged.
         StorageError: the store failed.
     """
     before = lake.metrics.requests
-    apps = [_count(lake, app) for app in chosen_apps(lake, app_name)]
+    apps = [_count(lake, app, progress or unwatched) for app in chosen_apps(lake, app_name)]
     return LakeStats(apps, lake.metrics.requests_since(before))
 
 
-def _count(lake: Lake, app: str) -> AppStats:
+def _count(lake: Lake, app: str, watch: Watch) -> AppStats:
     for _ in range(_ATTEMPTS):
         try:
-            return _Counting(lake, app).run()
+            return _Counting(lake, app, watch).run()
         except NotFoundError:  # a newer manifest came, and what this one names was swept
             continue
     key = app_manifests(app)
@@ -157,7 +160,8 @@ def _count(lake: Lake, app: str) -> AppStats:
 class _Counting:
     """Counts one app."""
 
-    def __init__(self, lake: Lake, app: str) -> None:
+    def __init__(self, lake: Lake, app: str, watch: Watch) -> None:
+        self._watch = watch
         self._store = lake.environment.store
         self._archive = lake.sessions.archive
         self._stats = AppStats(app)
@@ -179,8 +183,11 @@ class _Counting:
         return found
 
     def _add(self, one: StoredObject) -> None:
-        self._stats.objects += 1
-        self._stats.bytes += one.size
+        found = self._stats
+        found.objects += 1
+        found.bytes += one.size
+        if found.objects % _TOLD_EVERY == 0:
+            self._watch(Progress("counting", found.app_name, found.objects, None, "object"))
 
     def _both(self, user: str) -> tuple[Figures, Figures]:
         return self._stats.total, self._stats.users.setdefault(user, Figures())

@@ -16,6 +16,7 @@ from lakestore.errors import ConflictError, FormatError, InputError, NotFoundErr
 from lakestore.history.needless import Age
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.covered import Covered
+from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
 from lakestore.lake import Lake
 from lakestore.log.keys import (
@@ -77,6 +78,7 @@ def sweep(
     app_name: str | None = None,
     grace: timedelta | float | None = None,
     dry_run: bool = False,
+    progress: Watch | None = None,
 ) -> SweepReport:
     """Delete what nobody needs any more; no answer changes.
 
@@ -90,6 +92,7 @@ def sweep(
             lake's own. Shorter: you vouch that nobody else has the lake open. 0: all at once.
         dry_run: Only report. One small object is created and deleted all the same, to learn the
             store's time.
+        progress: Is called now and then.
 
     Raises:
         InputError: an argument makes no sense, or the lake is read-only.
@@ -100,7 +103,7 @@ def sweep(
     check_flag("dry_run", dry_run)
     seconds = _grace(lake, grace)
     before, started = lake.metrics.requests, lake.clock.elapsed()
-    remover = Remover(lake.environment, dry_run=dry_run)
+    remover = Remover(lake.environment, dry_run=dry_run, watch=progress or unwatched)
     age = Age.of(_now(lake), seconds)
     try:
         named = _sweep_all(lake, app_name, age, remover, dry_run=dry_run)
@@ -124,6 +127,7 @@ def _sweep_all(
 ) -> int:
     named = 0
     for app in chosen_apps(lake, app_name):
+        remover.app_name = app
         try:
             named += _AppSweep(lake, app, age, remover, dry_run=dry_run).run()
         except (FormatError, NotFoundError, StorageError, ConflictError) as error:

@@ -384,12 +384,12 @@ def test_what_is_closed_to_us() -> None:
 def test_progress_is_told() -> None:
     """Who waits is told what is read, and how much of it is done."""
     site, said_ = full_site(), []
-    check(site.lake, progress=lambda *step: said_.append(step))
-    assert {what for what, _, _ in said_} == {
-        "packs and runs",
-        "packed sessions",
-        "logs",
-        "shared state",
+    check(site.lake, progress=said_.append)
+    assert {step.doing for step in said_} == {
+        "reading packs and runs",
+        "reading packed sessions",
+        "reading logs",
+        "reading shared state",
     }
 
 
