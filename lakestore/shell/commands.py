@@ -32,11 +32,20 @@ from lakestore.shell.services import open_named
 from lakestore.shell.text import shown_url, terminal_width
 
 
-def _open(url: str, *, read_only: bool = False) -> Lake:
+@contextmanager
+def _open(url: str, *, read_only: bool = False) -> Iterator[Lake]:
     """Open a lake that must exist: a job on a URL that was mistyped shall not make one."""
     if not read_only:
         open_named(url, read_only=True).close()
-    return open_named(url, read_only=read_only, rollups=False)
+    lake, closes = open_named(url, read_only=read_only, rollups=False), True
+    try:
+        yield lake
+    except KeyboardInterrupt:
+        closes = False  # that would wait for requests under way, and the process ends
+        raise
+    finally:
+        if closes:
+            lake.close()
 
 
 def _print(lines: Iterable[str]) -> None:

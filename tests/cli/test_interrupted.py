@@ -7,22 +7,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from random import Random
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import pytest
 
-from lakestore import Lake
+from lakestore import Lake, LakeSessionService
 from lakestore.jobs import check
-from lakestore.storage import LocalStore
-from tests.support.answers import answers
+from lakestore.storage import open_store
 from tests.support.clocks import ManualClock
+from tests.support.fault_proxy import Fault, FaultProxy, fault_proxy
+from tests.support.servers import KEY, SECRET, Bucket
 from tests.support.sites import APP, USERS, Work
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
+_EVENTS = "select user_id, session_id, version, event_json from events order by all"
+_SESSIONS = "select user_id, session_id, version, state from sessions order by all"
+AT_ONCE = 10.0
+"""On a machine that is busy with other tests."""
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -45,70 +50,113 @@ def finished(*arguments: str) -> str:
     return output
 
 
-def interrupted(is_time: Callable[[], bool], *arguments: str) -> str:
-    """Start a command, send it SIGINT when it is time, and return its last words.
+def interrupted(proxy: FaultProxy, request: int, *arguments: str) -> str:
+    """Send a command SIGINT when it has sent that many requests; return its last words.
 
-    It must end with 130 then, at once.
+    That request is never answered, so the command cannot be done, and must not wait for it.
     """
+    proxy.requests.clear()
+    proxy.faults[:] = [Fault("drop", first=request)]
     with start(*arguments) as process:
         until = time.monotonic() + PATIENCE
-        while not is_time():
-            assert process.poll() is None, "it ended before it was time"
+        while proxy.count() < request:
+            assert process.poll() is None, "it has ended before"
             assert time.monotonic() < until
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)
         sent = time.monotonic()
         output, errors = process.communicate(timeout=PATIENCE)
         took = time.monotonic() - sent
+    proxy.faults.clear()
     assert process.returncode == 130, errors
-    assert took < 10, took
+    assert took < AT_ONCE, errors
     assert output == ""
-    (line,) = errors.splitlines()
-    return line
+    return errors
 
 
-def packs(folder: Path) -> int:
-    """Return how many packs are stored."""
-    return len(list((folder / "packs").rglob("*.parquet")))
+class Answered(NamedTuple):
+    """What readers are told."""
+
+    events: list[Any]
+    sessions: list[Any]
+    states: dict[str, Any]
 
 
-def objects(folder: Path) -> int:
-    """Return how many objects are stored."""
-    return sum(1 for path in folder.rglob("*") if path.is_file() and ".tmp" not in path.parts)
+class Shop:
+    """A lake on a server, behind a proxy, of which all is years old."""
 
+    def __init__(self, bucket: Bucket, proxy: FaultProxy) -> None:
+        self.proxy = proxy
+        self._options = bucket.storage_options
+        self._url = bucket.fresh()
+        options = {"key": KEY, "secret": SECRET, "endpoint_url": proxy.url, "region": "us-east-1"}
+        self.url = f"lakestore+{self._url}?{urlencode(options)}"
+        """With all that a process needs to reach it."""
+        store = open_store(self._url, self._options)
+        with Lake(store, clock=ManualClock(), rollups=False) as lake:
+            Work(lake).some(70)
+        self.filled = self.answers()
 
-def answered(folder: Path) -> dict[Any, Any]:
-    """Return what a process answers that has just opened the lake, of which nothing is wrong."""
-    with Lake.open(folder, read_only=True) as lake:
-        report = check(lake)
-        assert report.healthy, report.findings
-        return answers(lake, APP, USERS)
+    def answers(self) -> Answered:
+        """Return what a process answers that has just opened it, of which nothing is wrong."""
+        with Lake.open(self._url, storage_options=self._options, read_only=True) as lake:
+            report = check(lake)
+            assert report.healthy, report.findings
+            states = {
+                user: LakeSessionService(lake).sync.get_user_state(app_name=APP, user_id=user)
+                for user in USERS
+            }
+            return Answered(lake.sql(_EVENTS).fetchall(), lake.sql(_SESSIONS).fetchall(), states)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A lake whose jobs take a while, of which all is years old."""
-    with Lake(LocalStore(tmp_path / "lake"), clock=ManualClock(), rollups=False) as lake:
-        Work(lake).some(600)
-    return tmp_path / "lake"
+def shop(moto: Bucket) -> Iterator[Shop]:
+    """A lake on moto."""
+    with fault_proxy(moto.endpoint) as proxy:
+        yield Shop(moto, proxy)
 
 
-EXECUTORS: Sequence[tuple[str, ...]] = [
-    (),
-    ("--executor", "threads:2"),
-    ("--executor", "processes:2"),
-]
-
-
-@pytest.mark.parametrize("executor", EXECUTORS, ids=["inline", "threads", "processes"])
-def test_compact(executor: tuple[str, ...], folder: Path) -> None:
+@pytest.mark.parametrize("where", ["", "threads:2", "processes:2"])
+def test_compact(where: str, shop: Shop) -> None:
     """What was packed stands, no answer has changed, and the next one does the rest."""
-    before = answered(folder)
-    line = interrupted(lambda: is_at_work(folder), "compact", str(folder), *executor)
-    assert line == (
-        "stopped: what was packed stands, no answer has changed; the same command does the rest"
-    )
-    assert answered(folder) == before
-    finished("compact", str(folder), *executor)
-    assert "packed 0 events" in finished("compact", str(folder))
-    assert answered(folder) == before
+    command = ("compact", shop.url, *(("--executor", where) if where else ()))
+    for request in (12, 60):
+        said = interrupted(shop.proxy, request, *command)
+        assert said.startswith("stopped: what was packed stands, no answer has changed; the same ")
+        assert said.count("\n") == 1
+        assert shop.answers() == shop.filled
+    finished(*command)
+    assert "packed 0 events" in finished(*command)
+    assert shop.answers() == shop.filled
+
+
+def test_sweep_and_check(shop: Shop) -> None:
+    """What is gone was needless; a check that is stopped has changed nothing."""
+    finished("compact", shop.url)
+    for request in (20, 80):
+        arguments = ("sweep", shop.url, "--grace", "0", "--yes")
+        said = interrupted(shop.proxy, request, *arguments)
+        assert said.startswith("stopped: what was deleted was needless, no answer has changed; ")
+        assert shop.answers() == shop.filled
+    assert "nothing was changed" in interrupted(shop.proxy, 20, *arguments, "--dry-run")
+    assert "a check changes nothing" in interrupted(shop.proxy, 20, "check", shop.url)
+    finished("sweep", shop.url, "--grace", "0", "--yes")
+    assert shop.answers() == shop.filled
+
+
+@pytest.mark.parametrize(
+    ("what", "measure"),
+    [("sessions", "--idle-days"), ("events", "--older-than-days"), ("user-state", "--idle-days")],
+)
+def test_prune(what: str, measure: str, shop: Shop) -> None:
+    """What was pruned stays pruned, and with the rest it is what one pass prunes."""
+    command = ("prune", what, shop.url, measure, "9", "--yes")
+    for request in (30, 60):
+        said = interrupted(shop.proxy, request, *command)
+        assert said == "stopped: what was pruned stays pruned; the same command does the rest\n"
+    finished(*command)
+    assert finished(*command).startswith("pruned 0 ")
+    found = shop.answers()
+    assert (found.sessions == []) == (what == "sessions")
+    for state in found.states.values():
+        assert (state == {}) == (what == "user-state")
