@@ -21,7 +21,7 @@ from lakestore.log.keys import (
     app_manifests,
     app_packs,
     app_runs,
-    is_packed,
+    manifest_key,
     parse_entry_name,
     parse_log,
     parse_log_name,
@@ -53,7 +53,8 @@ class Figures:
     """Commits and rollups that are not packed, and entries."""
     fresh_bytes: int = 0
     covered_objects: int = 0
-    """Commits and rollups that are packed: a sweep deletes them in its time."""
+    """Commits and rollups that are packed, and of the app old packs, runs and manifests, too: a
+    sweep deletes them in its time."""
     covered_bytes: int = 0
 
 
@@ -69,6 +70,7 @@ class AppStats:
     """All objects: those of users, packs, runs and manifests."""
     bytes: int = 0
     packs: int = 0
+    """Those that the newest manifest names; so it is with `runs` and `manifests`."""
     runs: int = 0
     manifests: int = 0
     rows: int = 0
@@ -170,11 +172,16 @@ class _Counting:
         """Return its figures."""
         found, app = self._stats, self._stats.app_name
         manifest = self._archive.newest(app_manifests(app))
+        named = {key for key, _ in manifest.files()} | {manifest_key(app, manifest.number)}
         for prefix in (app_manifests(app), app_packs(app), app_runs(app)):
             for one in self._store.list(prefix):
                 self._add(one)
-                found.packs += prefix == app_packs(app) and is_packed(one.key)
-                found.runs += prefix == app_runs(app) and is_packed(one.key)
+                if one.key not in named:
+                    found.total.covered_objects += 1
+                    found.total.covered_bytes += one.size
+                    continue
+                found.packs += prefix == app_packs(app)
+                found.runs += prefix == app_runs(app)
                 found.manifests += prefix == app_manifests(app)
         if manifest.number:
             self._count_packed(manifest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -94,8 +95,9 @@ def compact(
 
     options: dict[str, Any] = {"app_name": app_name}
     if policy is not None:
-        options["policy"] = RetentionPolicy.from_toml(policy)
-        ask(f"Prune {shown_url(url)} by {policy}?", yes=yes)
+        options["policy"] = keep = RetentionPolicy.from_toml(policy)
+        words = ", ".join(f"{name} = {value}" for name, value in asdict(keep).items() if value)
+        ask(f"Prune {shown_url(url)} by {words or 'a policy that keeps all'}?", yes=yes)
     with _open(url) as lake, _watched(lake, where) as how:
         report = run(lake, **options, **how)
     _print([to_json(report)] if as_json else compact_lines(report))
