@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from lakestore.errors import InputError
-from lakestore.shell.commands import COMMANDS, reports_errors
+from lakestore.shell.commands import COMMANDS
 from lakestore.shell.conversation import conversation_lines
+from lakestore.shell.ending import reports_errors
 from lakestore.shell.finding import find_session, read_conversation
 from lakestore.shell.services import (
     Placement,

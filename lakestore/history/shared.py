@@ -303,9 +303,11 @@ class SharedState:
         """
         try:
             fold = self.read([scope])[scope]
-            if fold.rows:
+            # A pruned key stands in runs alone: an entry has no row without a value.
+            rows = [row for row in fold.rows.values() if row.value is not None]
+            if rows:
                 stamp = self._stamper.stamp([scope])
-                body = state.encode(list(fold.rows.values()))
+                body = state.encode(rows)
                 ours = self._put_entry(scope, stamp, body, fold=True)
                 self._sweep(scope, ours)
         except LakeError:

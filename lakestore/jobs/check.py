@@ -18,7 +18,8 @@ from lakestore.jobs.check_files import FileCheck, is_readable
 from lakestore.jobs.check_logs import LogCheck
 from lakestore.jobs.check_packed import PackedCheck
 from lakestore.jobs.check_state import StateCheck
-from lakestore.jobs.findings import Finding, Findings, Look, Progress
+from lakestore.jobs.findings import Finding, Findings, Look
+from lakestore.jobs.progress import Watch, unwatched
 from lakestore.lake import Lake
 from lakestore.log.folders import folders
 from lakestore.log.keys import APPS, MARKER_KEY, RESERVED, app_logs, is_proof
@@ -51,16 +52,12 @@ class CheckReport:
         return not self.counts.get("lost") and not self.counts.get("mendable")
 
 
-def _silent(what: str, done: int, total: int | None) -> None:
-    pass
-
-
 def check(
     lake: Lake,
     *,
     app_name: str | None = None,
     repair: bool = False,
-    progress: Progress | None = None,
+    progress: Watch | None = None,
 ) -> CheckReport:
     """Read everything and prove that it fits together; memory does not grow with the lake.
 
@@ -69,7 +66,7 @@ def check(
         app_name: Only this app; None for all, and what is in no app.
         repair: Also mend what can be mended without losing anything: put shared state that a
             commit holds and no entry does.
-        progress: Is told how far it is.
+        progress: Is called now and then.
 
     Raises:
         InputError: an argument makes no sense.
@@ -81,7 +78,7 @@ def check(
     findings = Findings()
     apps = chosen_apps(lake, app_name)
     looks = [
-        _check_app(lake.environment, app, findings, progress or _silent, repair=repair)
+        _check_app(lake.environment, app, findings, progress or unwatched, repair=repair)
         for app in apps
     ]
     if app_name is None:
@@ -100,12 +97,12 @@ def check(
 
 
 def _check_app(
-    environment: Environment, app: str, findings: Findings, progress: Progress, *, repair: bool
+    environment: Environment, app: str, findings: Findings, watch: Watch, *, repair: bool
 ) -> Look:
     # Nothing that this process has read before may hide what is missing now, and a check writes
     # nothing that it was not asked for.
     env = replace(environment, rollups=False, writable=environment.writable and repair)
-    look = Look(env, Archive(env), app, findings, progress, repair)
+    look = Look(env, Archive(env), app, findings, watch, repair)
     manifest = FileCheck(look).run()
     if manifest is None:
         return look

@@ -6,7 +6,7 @@ same care: logs are folded by `lakestore.history`, and the manifest alone decide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from random import Random
@@ -17,8 +17,9 @@ from lakestore.errors import InputError
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.fresh_state import fresh_state
 from lakestore.jobs.packing import PackTask
+from lakestore.jobs.progress import Progress, Steps, Watch, unwatched
 from lakestore.jobs.repacking import plan_repacks
-from lakestore.jobs.running import Task, run_all
+from lakestore.jobs.running import Running, Task, run_all
 from lakestore.lake import Lake
 from lakestore.log.commits import count_commits
 from lakestore.log.keys import app_entries, app_logs, app_manifests, check_id
@@ -30,20 +31,6 @@ if TYPE_CHECKING:
 PACK_BYTES = 128 * 2**20
 SLICE_COMMITS = 32_768
 _ENTRIES_AT_ONCE = 1_024
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a compaction has come."""
-
-    app_name: str
-    """The app that it is at."""
-    done: int
-    """Steps of it that are done."""
-    steps: int
-    """How many are known of by now."""
-    events: int
-    """How many event rows were packed, of all apps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +56,7 @@ def compact(
     app_name: str | None = None,
     policy: RetentionPolicy | None = None,
     executor: Executor | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Watch | None = None,
     pack_bytes: int = PACK_BYTES,
     slice_commits: int = SLICE_COMMITS,
 ) -> CompactReport:
@@ -83,7 +70,7 @@ def compact(
         app_name: Only this app; None for all.
         policy: What is to be pruned first; None for nothing.
         executor: Where to run the work, threads or processes anywhere; None for this thread.
-        progress: Is called after each step.
+        progress: Is called now and then.
         pack_bytes: About how large a pack becomes.
         slice_commits: About how many commits are packed in a step.
 
@@ -99,29 +86,38 @@ def compact(
     check_number("slice_commits", slice_commits, least=1)
     if policy is not None and not callable(getattr(policy, "apply", None)):
         raise InputError(f"policy is a RetentionPolicy(...). type={type(policy).__name__}")
-    pruned = policy.apply(lake, app_name) if policy is not None else ()
+    pruned: tuple[PruneReport, ...] = ()
+    if policy is not None:
+        pruned = policy.apply(lake, app_name, executor=executor, progress=progress)
     apps = lake.sessions.apps() if app_name is None else [check_id("app_name", app_name)]
     started = lake.clock.elapsed()
-    total = _Total(progress)
+    total = _Total()
     for app in apps:
-        _Compaction(lake, app, executor, total, pack_bytes, slice_commits).run()
+        running = Running(executor, progress or unwatched)
+        _Compaction(lake, app, running, total, pack_bytes, slice_commits).run()
     elapsed = int((lake.clock.elapsed() - started) * 1_000)
     return CompactReport(
         total.sessions, total.events, total.packed_bytes, total.repacked_bytes, elapsed, pruned
     )
 
 
+def pack_fresh(lake: Lake, app_name: str, running: Running) -> None:
+    """Pack an app as `compact` does, as a part of another job.
+
+    Raises:
+        LakeError: as `compact`.
+    """
+    _Compaction(lake, app_name, running, _Total(), PACK_BYTES, SLICE_COMMITS).run()
+
+
+@dataclass(slots=True)
 class _Total:
     """What was done so far."""
 
-    def __init__(self, progress: Callable[[Progress], None] | None) -> None:
-        self._progress = progress
-        self.sessions = self.events = self.packed_bytes = self.repacked_bytes = 0
-
-    def tell(self, app_name: str, done: int, steps: int) -> None:
-        """Tell whoever wants to know."""
-        if self._progress is not None:
-            self._progress(Progress(app_name, done, steps, self.events))
+    sessions: int = 0
+    events: int = 0
+    packed_bytes: int = 0
+    repacked_bytes: int = 0
 
 
 class _Compaction:
@@ -131,14 +127,14 @@ class _Compaction:
         self,
         lake: Lake,
         app_name: str,
-        executor: Executor | None,
+        running: Running,
         total: _Total,
         pack_bytes: int,
         slice_commits: int,
     ) -> None:
         self._lake = lake
         self._app = app_name
-        self._executor = executor
+        self._running = running
         self._total = total
         self._pack_bytes = pack_bytes
         self._slice_commits = slice_commits
@@ -146,41 +142,47 @@ class _Compaction:
 
     def run(self) -> None:
         """Pack what is fresh, then what entries say, then packs that should be others."""
-        packing = [
-            PackTask(self._app, first, last, self._pack_bytes) for first, last in self._slices()
-        ]
-        for made in self._made(packing, 1):
+        for made in self._made("packing", self._slices(), "commit"):
             self._total.sessions += len(made.sessions)
             self._total.events += sum(pack.rows for pack in made.packs)
             self._total.packed_bytes += sum(pack.size for pack in made.packs)
+        self._running.watch(Progress("packing shared state", self._app, 0, None, ""))
         fresh = fresh_state(self._lake, self._app, app_entries(self._app))
         self._publisher.publish(fresh.changes())
         newest = self._lake.sessions.archive.newest(app_manifests(self._app))
-        for made in self._made(plan_repacks(newest, self._pack_bytes), 1):
+        for made in self._made("merging", plan_repacks(newest, self._pack_bytes), "pack"):
             self._total.repacked_bytes += sum(pack.size for pack in made.packs)
-        self._total.tell(self._app, 1, 1)
 
-    def _made(self, tasks: Sequence[Task[list[Changes]]], more: int) -> Iterator[Changes]:
+    def _made(
+        self, doing: str, tasks: Sequence[Task[list[Changes]]], unit: str
+    ) -> Iterator[Changes]:
         """Run tasks, publish what they make, and yield it."""
-        for done, made in enumerate(run_all(self._lake, tasks, self._executor), start=1):
+        watch = self._running.watch
+        steps = Steps(doing, self._app, sum(task.size for task in tasks), unit)
+
+        def tell(more: int) -> None:
+            watch(steps.part(more))
+
+        tell(0)
+        for size, made in run_all(self._lake, tasks, self._running.executor, tell):
             for changes in made:
                 self._publisher.publish(changes)
                 yield changes
-            self._total.tell(self._app, done, len(tasks) + more)
+            watch(steps.whole(size))
 
-    def _slices(self) -> list[tuple[str, str]]:
-        """Return the first and the last log of each slice, in an order of this host's own.
+    def _slices(self) -> list[PackTask]:
+        """Return a task for each slice, in an order of this host's own.
 
         So two hosts that begin at once are at different ones, and meet what the other has packed.
         """
-        slices: list[tuple[str, str]] = []
+        slices: list[PackTask] = []
         first, held = "", 0
         for log, commits in count_commits(self._lake.environment.store, app_logs(self._app)):
             first, held = first or log, held + commits
             if held >= self._slice_commits:
-                slices.append((first, log))
+                slices.append(PackTask(self._app, first, log, self._pack_bytes, held))
                 first, held = "", 0
         if first:
-            slices.append((first, log))
+            slices.append(PackTask(self._app, first, log, self._pack_bytes, held))
         Random(self._lake.environment.new_token()).shuffle(slices)
         return slices

@@ -7,11 +7,14 @@ under way may have landed since.
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lakestore.errors import ReadOnlyError
 from lakestore.jobs.erasing import Eraser
+from lakestore.jobs.progress import Watch, unwatched
+from lakestore.jobs.running import Running
 from lakestore.lake import Lake
 from lakestore.log.keys import check_id
 from lakestore.tables.erased import ErasedRow
@@ -52,19 +55,29 @@ class EraseReceipt:
         """Whether `finish` is still to be called."""
         return self.status != "done"
 
-    def finish(self, lake: Lake, *, wait: bool = True) -> EraseReceipt:
+    def finish(
+        self,
+        lake: Lake,
+        *,
+        wait: bool = True,
+        executor: Executor | None = None,
+        progress: Watch | None = None,
+    ) -> EraseReceipt:
         """Do what is still to be done, and return the receipt that says so. Blocking.
 
         Args:
             lake: The lake, open for writing, in any process.
             wait: Wait until it is time; if not, return the same receipt when it is too early.
+            executor: Where to pack what is not packed yet, see `compact`.
+            progress: Is called now and then.
 
         Raises:
             StorageError: the store failed; call it again.
         """
         if self.status == "done":
             return self
-        eraser = Eraser(lake, self.app_name, self.user_id, self.sessions)
+        running = Running(executor, progress or unwatched)
+        eraser = Eraser(lake, self.app_name, self.user_id, self.sessions, running)
         if self.status == "published":
             if not wait:
                 return self
@@ -75,6 +88,7 @@ class EraseReceipt:
         if early > 0 and not wait:
             return self
         if early > 0:
+            eraser.tell(f"waiting {early:.0f} s, until what was under way has landed,")
             lake.clock.sleep(early)
         eraser.pack()
         eraser.publish()
@@ -96,7 +110,15 @@ class EraseReceipt:
         return Eraser(lake, self.app_name, self.user_id, self.sessions).found()
 
 
-def erase_user(lake: Lake, app_name: str, user_id: str, *, wait: bool = True) -> EraseReceipt:
+def erase_user(
+    lake: Lake,
+    app_name: str,
+    user_id: str,
+    *,
+    wait: bool = True,
+    executor: Executor | None = None,
+    progress: Watch | None = None,
+) -> EraseReceipt:
     """Erase all sessions of a user of an app, and the user's state. Blocking.
 
     An append that was acknowledged before is erased; later ones get `SessionNotFoundError`. The
@@ -110,6 +132,8 @@ def erase_user(lake: Lake, app_name: str, user_id: str, *, wait: bool = True) ->
         user_id: The user.
         wait: Wait twice the lake's view age limit, then remove the objects; if not, return when
             nothing is read any more, and leave the rest to the receipt's `finish`.
+        executor: Where to pack what is not packed yet, see `compact`.
+        progress: Is called now and then.
 
     Returns:
         A receipt that is pending until its `finish` was called after the lake's grace.
@@ -124,7 +148,8 @@ def erase_user(lake: Lake, app_name: str, user_id: str, *, wait: bool = True) ->
     check_id("user_id", user_id)
     if lake.read_only:
         raise ReadOnlyError("nothing can be erased from a lake opened with read_only=True")
-    eraser = Eraser(lake, app_name, user_id, ())
+    running = Running(executor, progress or unwatched)
+    eraser = Eraser(lake, app_name, user_id, running=running)
     eraser.end()
     eraser.pack()
     eraser.note_sources()

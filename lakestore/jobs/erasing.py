@@ -12,8 +12,10 @@ from dataclasses import replace
 from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, STATE, Packed, Place
 from lakestore.jobs.changes import Changes, Publisher
-from lakestore.jobs.compact import compact
+from lakestore.jobs.compact import pack_fresh
+from lakestore.jobs.progress import Progress, counted
 from lakestore.jobs.rewriting import Rewriter
+from lakestore.jobs.running import INLINE, Running
 from lakestore.jobs.traces import Traces
 from lakestore.lake import Lake
 from lakestore.log.commits import list_logs
@@ -39,9 +41,15 @@ class Eraser:
     """Erases one user of one app."""
 
     def __init__(
-        self, lake: Lake, app_name: str, user_id: str, sessions: Iterable[ErasedRow]
+        self,
+        lake: Lake,
+        app_name: str,
+        user_id: str,
+        sessions: Iterable[ErasedRow] = (),
+        running: Running = INLINE,
     ) -> None:
         """Take the user, and the sessions that are known to be ended already."""
+        self._running = running
         self._lake = lake
         self._app = app_name
         self._user = user_id
@@ -57,10 +65,15 @@ class Eraser:
         """The sessions that were ended, by their digests."""
         return tuple(self._gone[digest] for digest in sorted(self._gone))
 
+    def tell(self, doing: str) -> None:
+        """Tell whoever watches what is done now."""
+        self._running.watch(Progress(doing, self._app, 0, None, ""))
+
     def end(self) -> None:
         """End every session of the user, damaged ones too, by a `delete` commit."""
         sessions = self._lake.sessions
-        for view in sessions.read_all(self._app, self._user, ended=True):
+        views = sessions.read_all(self._app, self._user, ended=True)
+        for view in counted(views, self._running.watch, "ending", self._app, "session"):
             ended = view
             for _ in range(_ATTEMPTS):
                 if not ended.alive or sessions.end(ended):
@@ -88,7 +101,7 @@ class Eraser:
             ConflictError: other jobs keep publishing.
             StorageError: the store failed.
         """
-        compact(self._lake, app_name=self._app)
+        pack_fresh(self._lake, self._app, self._running)
 
     def note_sources(self) -> None:
         """Note sessions that are known from nothing but the shared state that they have set."""
@@ -110,6 +123,7 @@ class Eraser:
             ConflictError: other jobs keep publishing.
             StorageError: the store failed, or others keep packing what is to go.
         """
+        self.tell("looking into packs")
         for _ in range(_ATTEMPTS):
             if not self._publish_rest():
                 self._published = self._newest()
@@ -160,14 +174,17 @@ class Eraser:
 
     def wait(self) -> None:
         """Wait until nobody decides any more on what was read before `publish`."""
-        until = self._lake.clock.elapsed() + 2 * self._lake.environment.limits.view_age
+        wait = 2 * self._lake.environment.limits.view_age
+        self.tell(f"waiting {wait:.0f} s, until readers have noticed,")
+        until = self._lake.clock.elapsed() + wait
         while (rest := until - self._lake.clock.elapsed()) > 0:
             self._lake.clock.sleep(rest)
 
     def remove(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Delete what nobody needs, after `publish` and `wait`; return it, and what is left."""
-        removed = []
-        for key in self._removable():
+        self.tell("looking for what to delete")
+        removed, needless = [], self._removable()
+        for key in counted(needless, self._running.watch, "deleting", self._app, "object"):
             with suppress(StorageError):  # it is among what is left
                 self._store.delete(key)
                 removed.append(key)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from lakestore.history.archive import Archive
 from lakestore.history.environment import Environment
+from lakestore.jobs.progress import Progress, Watch
 
 Severity = Literal["lost", "mendable", "note"]
 """`lost`: nothing in the lake brings it back. `mendable`: something does. `note`: costs nothing."""
 
-Progress = Callable[[str, int, int | None], None]
-"""Is told what is being read, how much of it is done, and how much there is, if that is known."""
+_UNITS = {
+    "packs and runs": "byte",
+    "packed sessions": "session",
+    "logs": "session",
+    "shared state": "object",
+}
+"""What is read, and what is counted of it."""
 
 COPY = "restore it from a copy of the store: its key never held anything else"
 """The remedy for an object that nothing else in the lake holds."""
@@ -73,7 +78,7 @@ class Look:
     archive: Archive
     app: str
     findings: Findings
-    progress: Progress
+    watch: Watch
     repair: bool
     sessions: int = 0
     """How many were proven."""
@@ -83,3 +88,7 @@ class Look:
     """How many objects were read."""
     damaged: set[str] = field(default_factory=set)
     """Packs and runs that are not what their manifest says."""
+
+    def progress(self, what: str, done: int, total: int | None) -> None:
+        """Tell how much of something is read."""
+        self.watch(Progress(f"reading {what}", self.app, done, total, _UNITS[what]))

@@ -17,6 +17,7 @@ from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
 from lakestore.history.view import SessionView
 from lakestore.jobs.changes import Change, Changes
+from lakestore.jobs.running import Tell, unheard
 from lakestore.lake import Lake
 from lakestore.log.keys import pack_key
 from lakestore.log.manifests import StoredFile
@@ -37,19 +38,24 @@ class PackTask:
     """That of the last."""
     pack_bytes: int
     """How large a pack should become."""
+    size: int = 0
+    """How many commits are listed of them."""
 
-    def run(self, lake: Lake) -> list[Changes]:
-        """Store packs, and return what each makes of its sessions."""
-        return list(Packer(lake.environment, lake.sessions, self).run())
+    def run(self, lake: Lake, tell: Tell = unheard) -> list[Changes]:
+        """Store packs, and return what each makes of its sessions; tell of commits."""
+        return list(Packer(lake.environment, lake.sessions, self, tell).run())
 
 
 class Packer:
     """Packs the fresh part of sessions of one app."""
 
-    def __init__(self, environment: Environment, sessions: Sessions, task: PackTask) -> None:
+    def __init__(
+        self, environment: Environment, sessions: Sessions, task: PackTask, tell: Tell = unheard
+    ) -> None:
         self._env = environment
         self._sessions = sessions
         self._task = task
+        self._tell = tell
         self._state: list[StateRow] = []
         self._builder = PackBuilder()
         self._waiting: list[tuple[SessionView, SessionRow | None, Part]] = []
@@ -66,6 +72,7 @@ class Packer:
             self._state += shared_of(rows)
             part = self._builder.add(view.table()) if rows else ()
             self._waiting.append((view, before, part))
+            self._tell(view.version - (before.version if before else 0))
             if self._builder.nbytes >= task.pack_bytes:
                 yield self._store()
         if self._waiting:

@@ -8,13 +8,16 @@ deletes the objects.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from datetime import datetime
 from functools import partial
 from typing import TypedDict
 
 from lakestore.checks import check_flag, check_number, check_time
 from lakestore.errors import InputError, ReadOnlyError
+from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.pruning import Pruned, Wanted, idle_sessions, idle_state, old_events
+from lakestore.jobs.running import Running
 from lakestore.lake import Lake
 from lakestore.log.keys import check_id
 
@@ -46,6 +49,7 @@ def prune_sessions(
     dry_run: bool = False,
     now: datetime | None = None,
     keep_last: int = 0,
+    progress: Watch | None = None,
 ) -> PruneReport:
     """Delete sessions whose last commit is `idle_days` old or older, whatever created them when.
 
@@ -62,6 +66,7 @@ def prune_sessions(
         now: What ages count to; None for this machine's clock. Where that is ahead, sessions go as
             much earlier: pass a time that you trust.
         keep_last: Of each user never the last this many sessions, by their last commits.
+        progress: Is called now and then.
 
     Raises:
         InputError: an argument makes no sense.
@@ -70,7 +75,7 @@ def prune_sessions(
     """
     before = _before("idle_days", idle_days, now, lake)
     check_number("keep_last", keep_last)
-    prune = partial(idle_sessions, keep_last=keep_last)
+    prune = partial(idle_sessions, keep_last=keep_last, watch=progress or unwatched)
     return _prune(lake, "sessions", prune, before, app_name, user_id, dry_run)
 
 
@@ -82,6 +87,8 @@ def prune_events(
     user_id: str | None = None,
     dry_run: bool = False,
     now: datetime | None = None,
+    executor: Executor | None = None,
+    progress: Watch | None = None,
 ) -> PruneReport:
     """Cut old events out of living sessions; the sessions, their state and later events stay.
 
@@ -100,6 +107,8 @@ def prune_events(
         user_id: Only this user of that app; None for all.
         dry_run: Change nothing, and report what would be.
         now: What ages count to; None for this machine's clock, see `prune_sessions`.
+        executor: Where to pack what is not packed yet, see `compact`.
+        progress: Is called now and then.
 
     Raises:
         InputError: an argument makes no sense.
@@ -108,7 +117,8 @@ def prune_events(
         StorageError: the store failed; run it again.
     """
     before = _before("older_than_days", older_than_days, now, lake)
-    return _prune(lake, "events", old_events, before, app_name, user_id, dry_run)
+    prune = partial(old_events, running=Running(executor, progress or unwatched))
+    return _prune(lake, "events", prune, before, app_name, user_id, dry_run)
 
 
 def prune_user_state(
@@ -119,6 +129,8 @@ def prune_user_state(
     user_id: str | None = None,
     dry_run: bool = False,
     now: datetime | None = None,
+    executor: Executor | None = None,
+    progress: Watch | None = None,
 ) -> PruneReport:
     """Forget the `user:` keys that nobody has set for `idle_days`; later writes bring them back.
 
@@ -132,6 +144,8 @@ def prune_user_state(
         user_id: Only this user of that app; None for all.
         dry_run: Change nothing, and report what would be.
         now: What ages count to; None for this machine's clock, see `prune_sessions`.
+        executor: Where to pack what is not packed yet, see `compact`.
+        progress: Is called now and then.
 
     Raises:
         InputError: an argument makes no sense.
@@ -140,7 +154,8 @@ def prune_user_state(
         StorageError: the store failed; run it again.
     """
     before = _before("idle_days", idle_days, now, lake)
-    return _prune(lake, "state", idle_state, before, app_name, user_id, dry_run)
+    prune = partial(idle_state, running=Running(executor, progress or unwatched))
+    return _prune(lake, "state", prune, before, app_name, user_id, dry_run)
 
 
 def _before(name: str, days: int, now: datetime | None, lake: Lake) -> int:

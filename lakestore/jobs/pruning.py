@@ -16,11 +16,13 @@ from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, LAST, STATE, Place
 from lakestore.history.view import SessionView
 from lakestore.jobs.changes import Changes, Publisher
-from lakestore.jobs.compact import compact
+from lakestore.jobs.compact import pack_fresh
 from lakestore.jobs.cutting import Cut, cut, nbytes
 from lakestore.jobs.fresh_state import fresh_state
 from lakestore.jobs.packing import shared_of
+from lakestore.jobs.progress import Watch, counted
 from lakestore.jobs.rewriting import Rewriter
+from lakestore.jobs.running import Running
 from lakestore.lake import Lake
 from lakestore.log.keys import Scope, app_entries, app_logs, app_manifests, user_logs
 from lakestore.storage import UnreadableError
@@ -61,13 +63,13 @@ class Wanted:
     dry_run: bool
 
 
-def idle_sessions(lake: Lake, wanted: Wanted, keep_last: int) -> Pruned:
+def idle_sessions(lake: Lake, wanted: Wanted, keep_last: int, watch: Watch) -> Pruned:
     """Delete sessions that nobody has added to for long, each at the version that was judged."""
-    newest = _newest(lake, wanted, keep_last) if keep_last else {}
+    newest = _newest(lake, wanted, keep_last, watch) if keep_last else {}
     done = Pruned()
     views = (
         view
-        for view in lake.sessions.read_all(wanted.app_name, wanted.user_id)
+        for view in _living(lake, wanted, watch)
         if _active_at(view) <= wanted.before
         and (_active_at(view), view.key.session_id) not in newest.get(view.key.user_id, ())
     )
@@ -84,10 +86,17 @@ def idle_sessions(lake: Lake, wanted: Wanted, keep_last: int) -> Pruned:
     return done
 
 
-def _newest(lake: Lake, wanted: Wanted, keep_last: int) -> dict[str, list[tuple[int, str]]]:
+def _living(lake: Lake, wanted: Wanted, watch: Watch) -> Iterator[SessionView]:
+    views = lake.sessions.read_all(wanted.app_name, wanted.user_id)
+    return counted(views, watch, "looking through", wanted.app_name, "session")
+
+
+def _newest(
+    lake: Lake, wanted: Wanted, keep_last: int, watch: Watch
+) -> dict[str, list[tuple[int, str]]]:
     """Return for each user the sessions that were last added to, with the time."""
     newest: dict[str, list[tuple[int, str]]] = {}
-    for view in lake.sessions.read_all(wanted.app_name, wanted.user_id):
+    for view in _living(lake, wanted, watch):
         heap = newest.setdefault(view.key.user_id, [])
         place = (_active_at(view), view.key.session_id)
         if len(heap) < keep_last:
@@ -105,18 +114,18 @@ def _active_at(view: SessionView) -> int:
     return view.packed.row.active_at if view.packed else view.rows()[-1].committed_at
 
 
-def old_events(lake: Lake, wanted: Wanted) -> Pruned:
+def old_events(lake: Lake, wanted: Wanted, running: Running) -> Pruned:
     """Cut old invocations out of living sessions, after packing what is not packed yet."""
     done = Pruned()
     if wanted.dry_run:
-        for view, rows in _histories(lake, wanted):
+        for view, rows in _histories(lake, wanted, running.watch):
             found = cut(rows, wanted.before, view.version)
             if found is not None:
                 done.add(found.events, found.nbytes)
         return done
     for _ in range(_ATTEMPTS):
-        compact(lake, app_name=wanted.app_name)
-        cutter = _Cutter(lake, wanted, done)
+        pack_fresh(lake, wanted.app_name, running)
+        cutter = _Cutter(lake, wanted, done, running.watch)
         cutter.run()
         # What others changed meanwhile is looked at again.
         if not cutter.refused:
@@ -124,12 +133,14 @@ def old_events(lake: Lake, wanted: Wanted) -> Pruned:
     raise StorageError(f"other jobs keep changing what is to be pruned. app={wanted.app_name!r}")
 
 
-def _histories(lake: Lake, wanted: Wanted) -> Iterator[tuple[SessionView, list[EventRow]]]:
+def _histories(
+    lake: Lake, wanted: Wanted, watch: Watch
+) -> Iterator[tuple[SessionView, list[EventRow]]]:
     """Yield the living sessions that are old enough to have anything old, with all their rows.
 
     Those that cannot be read are passed over, with an error that is logged.
     """
-    views = lake.sessions.read_all(wanted.app_name, wanted.user_id)
+    views = _living(lake, wanted, watch)
     old = (view for view in views if view.created_at <= wanted.before)
     while batch := list(islice(old, _SESSIONS_AT_ONCE)):
         try:
@@ -159,18 +170,19 @@ def _report(error: LakeError) -> None:
 class _Cutter:
     """One pass over an app that packs anew, without what goes, each session that has any of it."""
 
-    def __init__(self, lake: Lake, wanted: Wanted, done: Pruned) -> None:
+    def __init__(self, lake: Lake, wanted: Wanted, done: Pruned, watch: Watch) -> None:
         self._lake = lake
         self._wanted = wanted
         self._rewriter = Rewriter(lake, wanted.app_name)
         self._waiting: dict[Place, Cut] = {}
         self._done = done
+        self._watch = watch
         self.refused = False
         """Whether another job has changed a session meanwhile."""
 
     def run(self) -> None:
         """Prune, publishing each time that a pack is full."""
-        for view, rows in _histories(self._lake, self._wanted):
+        for view, rows in _histories(self._lake, self._wanted, self._watch):
             if view.packed is None:
                 continue
             found = cut(rows, self._wanted.before, view.packed.row.version)
@@ -199,10 +211,10 @@ class _Cutter:
         self._waiting = {}
 
 
-def idle_state(lake: Lake, wanted: Wanted) -> Pruned:
+def idle_state(lake: Lake, wanted: Wanted, running: Running) -> Pruned:
     """Forget the values of users' keys that nobody has set for long; their stamps stay."""
     if not wanted.dry_run:
-        compact(lake, app_name=wanted.app_name)
+        pack_fresh(lake, wanted.app_name, running)
     idle = [
         row
         for row in _users_state(lake, wanted)

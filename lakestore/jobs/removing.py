@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from lakestore.errors import StorageError
 from lakestore.history.environment import Environment
+from lakestore.jobs.progress import Progress, Watch, unwatched
 from lakestore.storage import StoredObject
 
 _REASONS_KEPT = 100
@@ -15,9 +16,14 @@ _REASONS_KEPT = 100
 class Remover:
     """Deletes what it is given, or, in a dry run, only counts it."""
 
-    def __init__(self, environment: Environment, *, dry_run: bool) -> None:
+    def __init__(
+        self, environment: Environment, *, dry_run: bool, watch: Watch = unwatched
+    ) -> None:
         self._env = environment
         self._dry_run = dry_run
+        self._watch = watch
+        self.app_name = ""
+        """The app that is swept now, for those who watch."""
         self.objects: Counter[str] = Counter()
         """How many objects of each kind were deleted."""
         self.nbytes: Counter[str] = Counter()
@@ -37,6 +43,8 @@ class Remover:
                 continue
             self.objects[kind] += 1
             self.nbytes[kind] += stored.size
+        doing = "counting what would go" if self._dry_run else "deleting"
+        self._watch(Progress(doing, self.app_name, self.objects.total(), None, "object"))
 
     def note(self, reason: Exception | str) -> None:
         """Count one thing that failed."""

@@ -19,6 +19,7 @@ from lakestore.history.archive import EVENTS, Archive, Packed, Place
 from lakestore.history.ranges import pack_groups
 from lakestore.jobs.changes import Change, Changes
 from lakestore.jobs.packing import store_pack
+from lakestore.jobs.running import Tell, unheard
 from lakestore.lake import Lake
 from lakestore.log.keys import app_manifests, pack_key
 from lakestore.log.manifests import Manifest, StoredFile
@@ -69,7 +70,12 @@ class RepackTask:
     pack_bytes: int
     """How large a pack should become."""
 
-    def run(self, lake: Lake) -> list[Changes]:
+    @property
+    def size(self) -> int:
+        """How many packs they are."""
+        return len(self.packs)
+
+    def run(self, lake: Lake, tell: Tell = unheard) -> list[Changes]:
         """Store packs, and return what each makes of its sessions.
 
         One that cannot be read is logged, and all stay as they are. So they do when one was swept:

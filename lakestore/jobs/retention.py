@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import tomllib
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from lakestore.checks import check_number
 from lakestore.errors import InputError
+from lakestore.jobs.progress import Watch
 from lakestore.jobs.prune import PruneReport, prune_events, prune_sessions, prune_user_state
 from lakestore.lake import Lake
 
@@ -59,7 +62,13 @@ class RetentionPolicy:
             ) from None
 
     def apply(
-        self, lake: Lake, app_name: str | None = None, now: datetime | None = None
+        self,
+        lake: Lake,
+        app_name: str | None = None,
+        now: datetime | None = None,
+        *,
+        executor: Executor | None = None,
+        progress: Watch | None = None,
     ) -> tuple[PruneReport, ...]:
         """Prune what the policy allows, of one app or of all; return what each step did.
 
@@ -67,20 +76,13 @@ class RetentionPolicy:
             LakeError: as the functions that are named above.
         """
         reports = []
+        scope: dict[str, Any] = {"app_name": app_name, "now": now, "progress": progress}
         if self.sessions_idle_days is not None:
-            reports.append(
-                prune_sessions(
-                    lake,
-                    idle_days=self.sessions_idle_days,
-                    keep_last=self.sessions_keep_last,
-                    app_name=app_name,
-                    now=now,
-                )
-            )
+            days, keep = self.sessions_idle_days, self.sessions_keep_last
+            reports.append(prune_sessions(lake, idle_days=days, keep_last=keep, **scope))
+        scope["executor"] = executor
         if self.events_older_than_days is not None:
-            days = self.events_older_than_days
-            reports.append(prune_events(lake, older_than_days=days, app_name=app_name, now=now))
+            reports.append(prune_events(lake, older_than_days=self.events_older_than_days, **scope))
         if self.user_state_idle_days is not None:
-            days = self.user_state_idle_days
-            reports.append(prune_user_state(lake, idle_days=days, app_name=app_name, now=now))
+            reports.append(prune_user_state(lake, idle_days=self.user_state_idle_days, **scope))
         return tuple(reports)

@@ -1,25 +1,40 @@
 """Running tasks of a job in this thread or in any executor. Owns how a process comes by its lake.
 
 A task is a plain value, and so is what it returns, so that a process which is spawned anywhere can
-run it: it opens the lake by its URL, once.
+run it: it opens the lake by its URL, once, and sees that it is the same lake.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from lakestore.errors import InputError
+from lakestore.clock import new_token
+from lakestore.errors import InputError, NotFoundError
+from lakestore.jobs.progress import Watch, unwatched
 from lakestore.lake import Lake
+from lakestore.log.keys import MARKER_KEY
 from lakestore.storage import ClientName
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
+
+Tell = Callable[[int], None]
+"""Is told how much more is done of a task; it hears of those that run in its own thread."""
+
+
+def unheard(more: int) -> None:
+    """Tell nobody."""
+
+
+_HERE = new_token()
+"""Names this process, and those that it forks, among those of all machines."""
 
 _lakes: WeakValueDictionary[str, Lake] = WeakValueDictionary()
 """The lakes that jobs of this process are called with, by the name in their addresses."""
@@ -31,10 +46,28 @@ _opening = Lock()
 _MEMORY = "memory://"
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How a job is run."""
+
+    executor: Executor | None = None
+    """Where its tasks are run; None for the caller's thread."""
+    watch: Watch = unwatched
+    """Who is told how far it is."""
+
+
+INLINE = Running()
+"""Here, and unwatched."""
+
+
 class Task(Protocol[R_co]):
     """A plain value that says what is to be done."""
 
-    def run(self, lake: Lake) -> R_co:
+    @property
+    def size(self) -> int:
+        """How much that is, in what its job counts."""
+
+    def run(self, lake: Lake, tell: Tell = unheard) -> R_co:
         """Do it."""
 
 
@@ -50,21 +83,29 @@ class Address:
     """Names the lake in the process that the job was called in."""
     pid: int
     """That process."""
+    marker: bytes = field(repr=False)
+    """What the lake's marker holds, as no other lake's does."""
 
     @classmethod
     def of(cls, lake: Lake) -> Address:
-        """Return the address of a lake that is open here, for as long as it lives."""
-        name = f"{os.getpid()}:{id(lake)}"
+        """Return the address of a lake that is open here, for as long as it lives.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        name = f"{_HERE}:{os.getpid()}:{id(lake)}"
         _lakes[name] = lake
-        return cls(lake.url, dict(lake.storage_options), lake.client, name, os.getpid())
+        options, marker = dict(lake.storage_options), lake.environment.store.get(MARKER_KEY)
+        return cls(lake.url, options, lake.client, name, os.getpid(), marker)
 
     def lake(self) -> Lake:
         """Return the lake.
 
         Raises:
-            InputError: it is in the memory of another process.
+            InputError: it is in the memory of another process, or not what is here at its URL.
+            StorageError: the store failed.
         """
-        if os.getpid() == self.pid:
+        if os.getpid() == self.pid and self.name in _lakes:
             return _lakes[self.name]
         if self.url.startswith(_MEMORY):
             raise InputError(
@@ -76,13 +117,29 @@ class Address:
         with _opening:
             place = (os.getpid(), self.url, self.client, options)
             if place not in _opened:
-                _opened[place] = Lake.open(
-                    self.url,
-                    storage_options=self.storage_options,
-                    client=self.client,
-                    rollups=False,
-                )
+                _opened[place] = self._open()
             return _opened[place]
+
+    def _open(self) -> Lake:
+        """Open the lake, which must be there: none is to be made where a folder is not shared."""
+        there = b""
+        with suppress(NotFoundError), self._opened(read_only=True) as lake:
+            there = lake.environment.store.get(MARKER_KEY)
+        if there != self.marker:
+            raise InputError(
+                "a process that was to do a part of the work finds another lake at this URL, or"
+                f" none: it must reach the same bucket or folder. url={self.url!r}"
+            )
+        return self._opened(read_only=False)
+
+    def _opened(self, *, read_only: bool) -> Lake:
+        return Lake.open(
+            self.url,
+            storage_options=self.storage_options,
+            client=self.client,
+            read_only=read_only,
+            rollups=False,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +151,10 @@ class _Call(Generic[R]):
         return self.task.run(self.address.lake())
 
 
-def run_all(lake: Lake, tasks: Sequence[Task[R]], executor: Executor | None) -> Iterator[R]:
-    """Yield what `tasks` return, in any order, each as soon as it is there.
+def run_all(
+    lake: Lake, tasks: Sequence[Task[R]], executor: Executor | None, tell: Tell = unheard
+) -> Iterator[tuple[int, R]]:
+    """Yield what `tasks` return, each with its size, in any order, as soon as it is there.
 
     Whoever stops early leaves those that have not begun undone.
 
@@ -103,19 +162,23 @@ def run_all(lake: Lake, tasks: Sequence[Task[R]], executor: Executor | None) -> 
         lake: Where they are run, if it is in this process.
         tasks: What to run.
         executor: Where to run them; None for this thread.
+        tell: Is told of what is done of a task that runs in this thread.
 
     Raises:
-        InputError: the lake is in memory, and the executor in another process.
+        InputError: the lake is in memory, and the executor in another process; or that process
+            finds another lake at its URL.
+        StorageError: the store failed.
         Exception: the first that a task raised.
     """
-    if executor is None:
-        yield from (task.run(lake) for task in tasks)
+    if executor is None or not tasks:
+        yield from ((task.size, task.run(lake, tell)) for task in tasks)
         return
     address = Address.of(lake)
-    futures = [executor.submit(_Call(address, task)) for task in tasks]
+    # Each goes once it is yielded, so that what it has returned is not held.
+    futures = {executor.submit(_Call(address, task)): task.size for task in tasks}
     try:
         for future in as_completed(futures):
-            yield future.result()
+            yield futures.pop(future), future.result()
     finally:
         for future in futures:
             future.cancel()

@@ -12,6 +12,7 @@ from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.archive import EVENTS
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
+from lakestore.jobs.progress import Progress, Watch, unwatched
 from lakestore.lake import Lake
 from lakestore.log.commits import LogFiles
 from lakestore.log.keys import (
@@ -20,7 +21,7 @@ from lakestore.log.keys import (
     app_manifests,
     app_packs,
     app_runs,
-    is_packed,
+    manifest_key,
     parse_entry_name,
     parse_log,
     parse_log_name,
@@ -31,6 +32,7 @@ from lakestore.storage import StoredObject
 from lakestore.tables.runs import SessionRow
 
 _ATTEMPTS = 8
+_TOLD_EVERY = 1_000
 _LISTS = 4
 """Requests that a cold open begins with: the log, two scopes, manifests."""
 _PACKED_GETS = 8
@@ -51,7 +53,8 @@ class Figures:
     """Commits and rollups that are not packed, and entries."""
     fresh_bytes: int = 0
     covered_objects: int = 0
-    """Commits and rollups that are packed: a sweep deletes them in its time."""
+    """Commits and rollups that are packed, and of the app old packs, runs and manifests, too: a
+    sweep deletes them in its time."""
     covered_bytes: int = 0
 
 
@@ -67,6 +70,7 @@ class AppStats:
     """All objects: those of users, packs, runs and manifests."""
     bytes: int = 0
     packs: int = 0
+    """Those that the newest manifest names; so it is with `runs` and `manifests`."""
     runs: int = 0
     manifests: int = 0
     rows: int = 0
@@ -128,26 +132,27 @@ class LakeStats:
         return sum(app.bytes for app in self.apps)
 
 
-def stats(lake: Lake, *, app_name: str | None = None) -> LakeStats:
+def stats(lake: Lake, *, app_name: str | None = None, progress: Watch | None = None) -> LakeStats:
     """Count what a lake has. A few requests, and more by the thousand objects.
 
     Args:
         lake: The lake; read-only will do.
         app_name: Only this app; None for all.
+        progress: Is called now and then.
 
     Raises:
         FormatError: a manifest or run is damaged.
         StorageError: the store failed.
     """
     before = lake.metrics.requests
-    apps = [_count(lake, app) for app in chosen_apps(lake, app_name)]
+    apps = [_count(lake, app, progress or unwatched) for app in chosen_apps(lake, app_name)]
     return LakeStats(apps, lake.metrics.requests_since(before))
 
 
-def _count(lake: Lake, app: str) -> AppStats:
+def _count(lake: Lake, app: str, watch: Watch) -> AppStats:
     for _ in range(_ATTEMPTS):
         try:
-            return _Counting(lake, app).run()
+            return _Counting(lake, app, watch).run()
         except NotFoundError:  # a newer manifest came, and what this one names was swept
             continue
     key = app_manifests(app)
@@ -157,7 +162,8 @@ def _count(lake: Lake, app: str) -> AppStats:
 class _Counting:
     """Counts one app."""
 
-    def __init__(self, lake: Lake, app: str) -> None:
+    def __init__(self, lake: Lake, app: str, watch: Watch) -> None:
+        self._watch = watch
         self._store = lake.environment.store
         self._archive = lake.sessions.archive
         self._stats = AppStats(app)
@@ -166,11 +172,16 @@ class _Counting:
         """Return its figures."""
         found, app = self._stats, self._stats.app_name
         manifest = self._archive.newest(app_manifests(app))
+        named = {key for key, _ in manifest.files()} | {manifest_key(app, manifest.number)}
         for prefix in (app_manifests(app), app_packs(app), app_runs(app)):
             for one in self._store.list(prefix):
                 self._add(one)
-                found.packs += prefix == app_packs(app) and is_packed(one.key)
-                found.runs += prefix == app_runs(app) and is_packed(one.key)
+                if one.key not in named:
+                    found.total.covered_objects += 1
+                    found.total.covered_bytes += one.size
+                    continue
+                found.packs += prefix == app_packs(app)
+                found.runs += prefix == app_runs(app)
                 found.manifests += prefix == app_manifests(app)
         if manifest.number:
             self._count_packed(manifest)
@@ -179,8 +190,11 @@ class _Counting:
         return found
 
     def _add(self, one: StoredObject) -> None:
-        self._stats.objects += 1
-        self._stats.bytes += one.size
+        found = self._stats
+        found.objects += 1
+        found.bytes += one.size
+        if found.objects % _TOLD_EVERY == 0:
+            self._watch(Progress("counting", found.app_name, found.objects, None, "object"))
 
     def _both(self, user: str) -> tuple[Figures, Figures]:
         return self._stats.total, self._stats.users.setdefault(user, Figures())

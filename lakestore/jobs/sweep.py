@@ -17,6 +17,7 @@ from lakestore.history.needless import Age
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.covered import Covered
 from lakestore.jobs.departed import Departed, StoreTime
+from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
 from lakestore.lake import Lake
 from lakestore.log.keys import (
@@ -78,6 +79,7 @@ def sweep(
     app_name: str | None = None,
     grace: timedelta | float | None = None,
     dry_run: bool = False,
+    progress: Watch | None = None,
 ) -> SweepReport:
     """Delete what nobody needs any more; no answer changes.
 
@@ -91,6 +93,7 @@ def sweep(
             lake's own. Shorter: you vouch that nobody else has the lake open. 0: all at once.
         dry_run: Only report. One small object is created and deleted all the same, to learn the
             store's time.
+        progress: Is called now and then.
 
     Raises:
         InputError: an argument makes no sense, or the lake is read-only.
@@ -101,7 +104,7 @@ def sweep(
     check_flag("dry_run", dry_run)
     seconds = _grace(lake, grace)
     before, started = lake.metrics.requests, lake.clock.elapsed()
-    remover = Remover(lake.environment, dry_run=dry_run)
+    remover = Remover(lake.environment, dry_run=dry_run, watch=progress or unwatched)
     now = _now(lake)
     try:
         named = _sweep_all(lake, app_name, now, seconds, remover, dry_run=dry_run)
@@ -131,6 +134,7 @@ def _sweep_all(
 ) -> int:
     named, age = 0, Age.of(now.read, grace)
     for app in chosen_apps(lake, app_name):
+        remover.app_name = app
         try:
             named += _AppSweep(lake, app, age, now, remover, dry_run=dry_run).run()
         except (FormatError, NotFoundError, StorageError, ConflictError) as error:

@@ -1,75 +1,52 @@
 """The commands that run jobs: arguments in, one call, text or JSON out.
 
 Exit codes: 0 all is well; 1 an error, or a check that found something lost or mendable, or a sweep
-that could not do all; 2 arguments that make no sense.
+that could not do all; 2 arguments that make no sense; 130 Ctrl-C.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from datetime import timedelta
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from lakestore.clock import SystemClock
-from lakestore.errors import InputError, LakeError
 from lakestore.lake import Lake
-from lakestore.shell.progress import ProgressLine
+from lakestore.shell.ending import reports_errors, stops_with
+from lakestore.shell.executors import Where
+from lakestore.shell.options import (
+    Duration,
+    app_option,
+    ask,
+    dry_run_option,
+    executor_option,
+    json_option,
+    url_argument,
+    yes_option,
+)
 from lakestore.shell.services import open_named
-from lakestore.shell.text import shown_url, terminal_width, visible_lines
-
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)")
-
-url_argument = click.argument("url")
-app_option = click.option("--app", "app_name", help="Only this app.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing; tell what would be.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+from lakestore.shell.text import shown_url, terminal_width
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
-    """A time such as 45m, 2h, 1d or, in seconds, 90."""
-
-    name = "time"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> timedelta:
-        """Return what was written as a time."""
-        if isinstance(value, timedelta):
-            return value
-        match = _DURATION.fullmatch(str(value).strip())
-        if match is None:
-            self.fail("a time is written as 90, 45m, 2h or 1d", param, ctx)
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
-
-
-def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what lakestore raises on purpose into one line on stderr and exit code 1."""
-
-    @wraps(command)
-    def reporting(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except LakeError as error:
-            url = kwargs.get("url")
-            message = str(error).replace(url, shown_url(url)) if url else str(error)
-            raise click.ClickException(visible_lines(message)) from None
-
-    return reporting
-
-
-def _open(url: str, *, read_only: bool = False) -> Lake:
+@contextmanager
+def _open(url: str, *, read_only: bool = False) -> Iterator[Lake]:
     """Open a lake that must exist: a job on a URL that was mistyped shall not make one."""
     if not read_only:
         open_named(url, read_only=True).close()
-    return open_named(url, read_only=read_only, rollups=False)
+    lake, closes = open_named(url, read_only=read_only, rollups=False), True
+    try:
+        yield lake
+    except KeyboardInterrupt:
+        closes = False  # that would wait for requests under way, and the process ends
+        raise
+    finally:
+        if closes:
+            lake.close()
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -77,13 +54,14 @@ def _print(lines: Iterable[str]) -> None:
         click.echo(line)
 
 
-def _ask(question: str, *, yes: bool) -> None:
-    """Go on only if that is wanted; where nobody can be asked, only with `--yes`."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise InputError("this deletes for good, and there is no terminal to ask on; say --yes")
-    click.confirm(question, abort=True, err=True)
+@contextmanager
+def _watched(lake: Lake, where: Where | None = None) -> Iterator[dict[str, Any]]:
+    """Yield how a job is run: in which executor, its progress shown."""
+    # PyArrow takes a while to import, which whoever asks for help need not wait for.
+    from lakestore.shell.progress import ProgressLine
+
+    with where.open() if where else nullcontext() as executor, ProgressLine(lake) as progress:
+        yield {"progress": progress, **({"executor": executor} if where else {})}
 
 
 @click.command()
@@ -95,10 +73,18 @@ def _ask(question: str, *, yes: bool) -> None:
     metavar="FILE.toml",
     help="First prune what this retention policy allows; asks, or needs --yes.",
 )
+@executor_option
 @yes_option
 @json_option
-@reports_errors
-def compact(url: str, app_name: str | None, policy: Path | None, yes: bool, as_json: bool) -> None:
+@stops_with("what was packed stands, no answer has changed; the same command does the rest")
+def compact(
+    url: str,
+    app_name: str | None,
+    policy: Path | None,
+    where: Where | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Pack what was committed since the last time into large objects.
 
     No answer changes; reads take fewer requests. Run it as often as you like, from anywhere.
@@ -109,10 +95,11 @@ def compact(url: str, app_name: str | None, policy: Path | None, yes: bool, as_j
 
     options: dict[str, Any] = {"app_name": app_name}
     if policy is not None:
-        options["policy"] = RetentionPolicy.from_toml(policy)
-        _ask(f"Prune {shown_url(url)} by {policy}?", yes=yes)
-    with _open(url) as lake:
-        report = run(lake, **options)
+        options["policy"] = keep = RetentionPolicy.from_toml(policy)
+        words = ", ".join(f"{name} = {value}" for name, value in asdict(keep).items() if value)
+        ask(f"Prune {shown_url(url)} by {words or 'a policy that keeps all'}?", yes=yes)
+    with _open(url) as lake, _watched(lake, where) as how:
+        report = run(lake, **options, **how)
     _print([to_json(report)] if as_json else compact_lines(report))
 
 
@@ -129,7 +116,7 @@ def compact(url: str, app_name: str | None, policy: Path | None, yes: bool, as_j
 @dry_run_option
 @yes_option
 @json_option
-@reports_errors
+@stops_with("what was deleted was needless, no answer has changed; the same command does the rest")
 def sweep(
     url: str,
     app_name: str | None,
@@ -149,8 +136,9 @@ def sweep(
     with _open(url) as lake:
         own = timedelta(seconds=lake.environment.limits.grace)
         if grace is not None and grace < own and not dry_run:
-            _ask(f"Does nobody else have {shown_url(url)} open?", yes=yes)
-        report = run(lake, app_name=app_name, grace=grace, dry_run=dry_run)
+            ask(f"Does nobody else have {shown_url(url)} open?", yes=yes)
+        with _watched(lake) as how:
+            report = run(lake, app_name=app_name, grace=grace, dry_run=dry_run, **how)
     _print([to_json(report)] if as_json else sweep_lines(report))
     sys.exit(1 if report.failures else 0)
 
@@ -160,7 +148,7 @@ def sweep(
 @app_option
 @click.option("--repair", is_flag=True, help="Mend what can be mended without losing anything.")
 @json_option
-@reports_errors
+@stops_with("a check changes nothing but what --repair mends; the same command begins again")
 def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
     """Read a whole lake and tell what in it is not as it should be.
 
@@ -170,8 +158,8 @@ def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
     from lakestore.jobs import check as run
     from lakestore.shell.reports import check_lines, to_json
 
-    with _open(url, read_only=not repair) as lake, ProgressLine(SystemClock()) as progress:
-        report = run(lake, app_name=app_name, repair=repair, progress=progress)
+    with _open(url, read_only=not repair) as lake, _watched(lake) as how:
+        report = run(lake, app_name=app_name, repair=repair, **how)
     _print([to_json(report)] if as_json else check_lines(report, terminal_width()))
     sys.exit(0 if report.healthy else 1)
 
@@ -189,8 +177,8 @@ def stats(url: str, app_name: str | None, users: int, as_json: bool) -> None:
     from lakestore.jobs import stats as run
     from lakestore.shell.reports import stats_lines, to_json
 
-    with _open(url, read_only=True) as lake:
-        report = run(lake, app_name=app_name)
+    with _open(url, read_only=True) as lake, _watched(lake) as how:
+        report = run(lake, app_name=app_name, **how)
     shown = stats_lines(report, shown_url(url), users, terminal_width())
     _print([to_json(report)] if as_json else shown)
 
@@ -209,10 +197,11 @@ _PRUNED = {
 @click.option("--older-than-days", type=click.IntRange(min=1), help="For events.")
 @app_option
 @click.option("--user", "user_id", help="Only this user; needs --app.")
+@executor_option
 @dry_run_option
 @yes_option
 @json_option
-@reports_errors
+@stops_with("what was pruned stays pruned; the same command does the rest")
 def prune(
     what: str,
     url: str,
@@ -220,6 +209,7 @@ def prune(
     older_than_days: int | None,
     app_name: str | None,
     user_id: str | None,
+    where: Where | None,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -237,16 +227,20 @@ def prune(
     days = given.pop(measure)
     if days is None or any(value is not None for value in given.values()):
         raise click.UsageError(f"`prune {what}` needs --{measure.replace('_', '-')} alone: {words}")
+    if where and what == "sessions":
+        raise click.UsageError("`prune sessions` packs nothing, so it takes no --executor")
     run = getattr(jobs, name)
     with _open(url) as lake:
         options = {measure: days, "app_name": app_name, "user_id": user_id}
-        report = run(lake, **options, dry_run=True) if dry_run or not yes else None
+        if dry_run or not yes:
+            with _watched(lake) as how:
+                report = run(lake, **options, dry_run=True, **how)
         if not dry_run:
-            if report is not None:
+            if not yes:
                 click.echo("\n".join(prune_lines(report)), err=True)
-            _ask(f"Prune this from {shown_url(url)}?", yes=yes)
-            report = run(lake, **options)
-    assert report is not None
+            ask(f"Prune this from {shown_url(url)}?", yes=yes)
+            with _watched(lake, where) as how:
+                report = run(lake, **options, **how)
     _print([to_json(report)] if as_json else prune_lines(report))
 
 
@@ -255,10 +249,19 @@ def prune(
 @click.option("--app", "app_name", required=True, help="The user's app.")
 @click.option("--user", "user_id", required=True, help="The user.")
 @click.option("--wait", is_flag=True, help="Stay for the lake's grace and look once more.")
+@executor_option
 @yes_option
 @json_option
-@reports_errors
-def erase(url: str, app_name: str, user_id: str, wait: bool, yes: bool, as_json: bool) -> None:
+@stops_with("the user may be erased in part; the same command does the rest")
+def erase(
+    url: str,
+    app_name: str,
+    user_id: str,
+    wait: bool,
+    where: Where | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Erase a user: all sessions, all state, every byte.
 
     Prints a receipt. It is pending until the bytes were looked for again after the grace: with
@@ -268,10 +271,11 @@ def erase(url: str, app_name: str, user_id: str, wait: bool, yes: bool, as_json:
     from lakestore.shell.reports import erase_lines, to_json
 
     with _open(url) as lake:
-        _ask(f"Erase the user {user_id!r} of {app_name!r} from {shown_url(url)}?", yes=yes)
-        receipt = erase_user(lake, app_name, user_id)
-        while wait and receipt.pending:
-            receipt = receipt.finish(lake)
+        ask(f"Erase the user {user_id!r} of {app_name!r} from {shown_url(url)}?", yes=yes)
+        with _watched(lake, where) as how:
+            receipt = erase_user(lake, app_name, user_id, **how)
+            while wait and receipt.pending:
+                receipt = receipt.finish(lake, **how)
     _print([to_json(receipt)] if as_json else erase_lines(receipt))
 
 

@@ -13,7 +13,7 @@ from lakestore.jobs import AppStats, CheckReport, Figures, Finding, LakeStats, S
 from lakestore.shell.text import byte_size, clip, plural, visible, width, wrap
 
 _SEVERITIES = {"lost": ("LOST", "red"), "mendable": ("MENDABLE", "yellow"), "note": ("note", None)}
-_FIGURE_HEADS = ("user", "sessions", "events", "packed", "fresh", "to sweep")
+_FIGURE_HEADS = ("user", "sessions", "events", "objects", "packed", "fresh", "to sweep")
 
 
 def to_json(report: object) -> str:
@@ -148,11 +148,12 @@ def _app_lines(app: AppStats, users: int, room: int) -> Iterator[str]:
     )
     yield (
         f"  to sweep  {plural(total.covered_objects, 'object')},"
-        f" {byte_size(total.covered_bytes)}: packed, and kept until the grace is over"
+        f" {byte_size(total.covered_bytes)}: needed no more once the grace is over"
     )
+    yield f"  opening a session in a new process takes about {app.requests_now} requests"
     yield (
-        f"  opening a session in a new process takes about {app.requests_now} requests;"
-        f" once compacted, {app.requests_packed}"
+        f"  compacted and swept: {app.requests_packed} requests,"
+        f" {plural(app.objects_packed, 'object')} in all"
     )
     largest = sorted(app.users.items(), key=lambda it: (-_size(it[1]), it[0]))
     rows = [_figures(user, figures) for user, figures in largest[:users]]
@@ -169,6 +170,7 @@ def _figures(user: str, it: Figures) -> tuple[str, ...]:
         visible(user),
         f"{it.sessions:,}",
         f"{it.events:,}",
+        f"{it.fresh_objects + it.covered_objects:,}",
         byte_size(it.packed_bytes),
         byte_size(it.fresh_bytes),
         byte_size(it.covered_bytes),

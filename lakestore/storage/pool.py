@@ -68,6 +68,7 @@ class Pool:
 
         Raises:
             Exception: the first that a call raised; the others have ended by then.
+            KeyboardInterrupt: calls that had not begun are left undone.
         """
         if len(items) < (_WORTH_A_THREAD if near else 2):
             return [call(item) for item in items]
@@ -75,7 +76,12 @@ class Pool:
         slices = 4 if near else len(items)
         bounds = [len(items) * i // slices for i in range(slices + 1)]
         futures = [self.submit(_each(call, items[a:b])) for a, b in pairwise(bounds)]
-        self._gate.outside(lambda: wait(futures))
+        try:
+            self._gate.outside(lambda: wait(futures))
+        except BaseException:  # Ctrl-C: what has not begun is not worth waiting for
+            for future in futures:
+                future.cancel()
+            raise
         return [result for future in futures for result in future.result()]
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ def _declared() -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     # An extra for users is a dependency with a range like any other.
     extras = project["optional-dependencies"]
-    lines = [*project["dependencies"], *extras["obstore"], *extras["notebook"]]
+    lines = [*project["dependencies"], *extras["obstore"], *extras["dask"], *extras["notebook"]]
     return {canonicalize_name(req.name): req for req in map(Requirement, lines)}
 
 

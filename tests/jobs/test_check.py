@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lakestore.errors import InputError, LakeError
-from lakestore.jobs import CheckReport, check, compact, sweep
+from lakestore.jobs import CheckReport, Progress, check, compact, sweep
 from lakestore.jobs.changes import Change, Changes, Publisher
 from lakestore.log.entries import parse_entry
 from lakestore.log.keys import Scope, SessionKey, commit_key, pack_key, rollup_key
@@ -383,13 +383,14 @@ def test_what_is_closed_to_us() -> None:
 
 def test_progress_is_told() -> None:
     """Who waits is told what is read, and how much of it is done."""
-    site, said_ = full_site(), []
-    check(site.lake, progress=lambda *step: said_.append(step))
-    assert {what for what, _, _ in said_} == {
-        "packs and runs",
-        "packed sessions",
-        "logs",
-        "shared state",
+    site = full_site()
+    said_: list[Progress] = []
+    check(site.lake, progress=said_.append)
+    assert {step.doing for step in said_} == {
+        "reading packs and runs",
+        "reading packed sessions",
+        "reading logs",
+        "reading shared state",
     }
 
 

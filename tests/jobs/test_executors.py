@@ -42,9 +42,11 @@ def test_it_runs_in(tmp_path: Path, make: Callable[[], Executor]) -> None:
                 before = answers(before_it, APP, USERS)
             steps: list[Progress] = []
             report = compact(lake, executor=executor, progress=steps.append, slice_commits=20)
-            assert report.events == steps[-1].events > 0
-            assert len(steps) > 3
-            assert all(step.done <= step.steps for step in steps)
+            assert report.events > 0
+            packing = [step for step in steps if step.doing == "packing"]
+            assert [step.done for step in packing] == sorted(step.done for step in packing)
+            assert len(packing) > 2
+            assert packing[-1].done == packing[-1].total
             delete_packed(lake, LocalStore(tmp_path / "lake"))
             with Lake.open(tmp_path / "lake") as after_it:
                 assert answers(after_it, APP, USERS) == before
@@ -89,15 +91,15 @@ def test_it_may_be_stopped_at_any_step(site: Site) -> None:
     whole = compact(site.lake(), app_name="nobody's").events
     assert whole == 0
 
-    def stop(progress: Progress) -> None:
-        if progress.done == 1:
+    def stop(_progress: Progress) -> None:
+        if newest(busy.lake).number > known:
             raise StopError
 
     for _ in range(3):
+        known = newest(busy.lake).number
         with pytest.raises(StopError):
             compact(busy.lake, progress=stop, slice_commits=15)
         assert answers(site.lake(), APP, busy.users) == before
-    assert newest(busy.lake).number > 0
     assert compact(busy.lake, slice_commits=15).events > 0
     delete_packed(busy.lake, site.store)
     assert answers(site.lake(), APP, busy.users) == before

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from lakestore.jobs import compact, prune_user_state
+from lakestore.jobs import check, compact, prune_user_state
 from lakestore.log.entries import list_entries
-from lakestore.log.keys import STATE_ENTRIES
+from lakestore.log.keys import STATE_ENTRIES, Scope
 from tests.support.aging import APP, USER, AgingLake
 from tests.support.faulty_store import InterruptedStore, Nth
 
@@ -117,3 +117,19 @@ def test_idle_keys_whose_entries_were_never_written_count(aging: AgingLake) -> N
     assert prune_user_state(aging.lake, dry_run=True)["deleted_count"] == 1
     assert prune_user_state(aging.lake)["deleted_count"] == 1
     assert _state(aging) == {}
+
+
+def test_a_fold_after_it_holds_what_stays(aging: AgingLake) -> None:
+    """A writer folds what is left of a scope of which keys were pruned; nothing is wrong then."""
+    session = aging.create(state={"user:old": 1, "user:young": 1})
+    aging.pass_days(200)
+    aging.say(session, "hi", delta={"user:young": 2})
+    assert prune_user_state(aging.lake)["deleted_count"] == 1
+    scope = Scope(APP, USER)
+    for _ in range(2):
+        aging.lake.sessions.shared.fold_entries(scope)
+        aging.pass_days(1)
+        assert check(aging.open(read_only=True)).findings == ()
+        assert _state(aging) == {"young": 2}
+    folds = [entry for _, entry in list_entries(aging.store, scope.entries) if entry.is_fold]
+    assert folds != []

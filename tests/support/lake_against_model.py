@@ -68,13 +68,17 @@ class LakeAgainstModel(RuleBasedStateMachine):
         super().__init__()
         self.clock = TickingClock()
         self.store = self.open_store()
-        self.model = LakeModel()
+        self.model = self.new_model()
         self.lakes = [Lake(self.store, clock=self.clock) for _ in range(2)]
         self.services = [LakeSessionService(lake).sync for lake in self.lakes]
         self.sharers: set[int] = set()
         self.rolled: set[Ids] = set()
         self.queried: set[Lake] = set()
         self.made = 0
+
+    def new_model(self) -> LakeModel:
+        """Return the model of an empty lake."""
+        return LakeModel(self.clock.wall)
 
     def open_store(self) -> ObjectStore:
         """Return an empty store; the machines of each store say how."""

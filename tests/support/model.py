@@ -6,6 +6,7 @@ no code with lakestore, so that a mistake there cannot hide here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,14 +21,32 @@ EXISTS = "exists"
 
 
 @dataclass
+class Shown:
+    """An event as readers see it."""
+
+    event: EventDict
+    ordinal: int
+    """Its place in its commit."""
+    stands_for: int = 0
+    """How many events that were pruned it stands for; 0 for one as it was."""
+
+
+@dataclass
 class Commit:
     """One step of a session's history."""
 
     kind: str
     """`create`, `event` or `delete`."""
     events: list[EventDict] = field(default_factory=list)
+    """As they were sent, pruned ones too."""
     state: State = field(default_factory=dict)
     """A creation's own keys."""
+    at: float = 0.0
+    """When it was made."""
+    shown: list[Shown] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shown = [Shown(event, ordinal) for ordinal, event in enumerate(self.events)]
 
 
 @dataclass
@@ -76,9 +95,12 @@ def time_of(event: EventDict) -> float:
 class LakeModel:
     """Sessions and the state of three scopes."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall: Callable[[], float] = float) -> None:
+        self.wall = wall
         self.logs: dict[Ids, list[Commit]] = {}
         self.users: dict[tuple[str, str], State] = {}
+        self.set_at: dict[tuple[str, str, str], float] = {}
+        """When each key of a user of an app was set last."""
         self.apps: dict[str, State] = {}
         self.born: dict[Ids, float] = {}
         self.swept: set[Ids] = set()
@@ -99,7 +121,7 @@ class LakeModel:
 
     def events(self, ids: Ids) -> list[EventDict]:
         """Return the events of the session's present life."""
-        return [event for commit in self._life(ids) for event in commit.events]
+        return [shown.event for commit in self.life(ids) for shown in commit.shown]
 
     def chosen(self, ids: Ids, recent: int | None, after: float | None) -> list[EventDict]:
         """Return the events that a read with these limits shows."""
@@ -122,10 +144,10 @@ class LakeModel:
     def own_state(self, ids: Ids) -> State:
         """Return the state that is the session's alone."""
         own: State = {}
-        for commit in self._life(ids):
-            own.update(_own(commit.state))
+        for commit in self.life(ids):
+            own.update(own_part(commit.state))
             for event in commit.events:
-                own.update(_own(event["actions"]["state_delta"]))
+                own.update(own_part(event["actions"]["state_delta"]))
         return own
 
     def last_update_time(self, ids: Ids) -> float:
@@ -147,7 +169,8 @@ class LakeModel:
         found.sort(key=time_of)
         return found if limit is None else found[max(0, len(found) - limit) :]
 
-    def _life(self, ids: Ids) -> list[Commit]:
+    def life(self, ids: Ids) -> list[Commit]:
+        """Return the commits since the session was last deleted."""
         log = self.logs.get(ids, [])
         deleted = [place for place, commit in enumerate(log) if commit.kind == "delete"]
         return log[deleted[-1] + 1 :] if deleted else log
@@ -157,14 +180,14 @@ class LakeModel:
     def create(self, ids: Ids, state: State, born: float) -> None:
         """Begin a session, which must not exist."""
         assert not self.alive(ids)
-        self.logs.setdefault(ids, []).append(Commit("create", state=state))
+        self.logs.setdefault(ids, []).append(Commit("create", state=state, at=self.wall()))
         self.born[ids] = born
         self._share(ids, state)
 
     def delete(self, ids: Ids) -> None:
         """End a session, if it exists."""
         if self.alive(ids):
-            self.logs[ids].append(Commit("delete"))
+            self.logs[ids].append(Commit("delete", at=self.wall()))
 
     def plan_append(self, handle: KnownHandle, events: list[EventDict]) -> Plan:
         """Return what appending `events` through `handle` should do."""
@@ -213,7 +236,7 @@ class LakeModel:
     def carry_out(self, handle: KnownHandle, plan: Plan, raw: list[EventDict]) -> None:
         """Do what `plan` says; `raw` are its events with their `temp:` keys."""
         if plan.stored:
-            self.logs[handle.ids].append(Commit("event", events=plan.stored))
+            self.logs[handle.ids].append(Commit("event", plan.stored, at=self.wall()))
             for event in plan.stored:
                 self._share(handle.ids, event["actions"]["state_delta"])
         if not plan.shown:
@@ -232,9 +255,12 @@ class LakeModel:
             if key.startswith("app:"):
                 self.apps.setdefault(app, {})[key[len("app:") :]] = value
             elif key.startswith("user:"):
-                self.users.setdefault((app, user), {})[key[len("user:") :]] = value
+                name = key[len("user:") :]
+                self.users.setdefault((app, user), {})[name] = value
+                self.set_at[app, user, name] = self.wall()
 
 
-def _own(delta: State) -> State:
+def own_part(delta: State) -> State:
+    """Return the keys that are a session's alone."""
     shared = ("app:", "user:", "temp:")
     return {key: value for key, value in delta.items() if not key.startswith(shared)}

@@ -1,0 +1,57 @@
+"""How a command ends that does not end well: an error in one line, Ctrl-C with what stands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from lakestore.errors import LakeError
+from lakestore.shell.text import shown_url, visible_lines
+
+INTERRUPTED = 128 + signal.SIGINT
+"""What a shell expects of what Ctrl-C has ended."""
+
+
+def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn what lakestore raises on purpose into one line on stderr and exit code 1."""
+    return stops_with("nothing was changed")(command)
+
+
+def stops_with(stands: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Do as `reports_errors`, and let Ctrl-C end the command with 130 and a line.
+
+    Args:
+        stands: What that line says, of what was done until then and of how to go on.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def reporting(*args: Any, **kwargs: Any) -> None:
+            try:
+                command(*args, **kwargs)
+            except LakeError as error:
+                url = kwargs.get("url")
+                message = str(error).replace(url, shown_url(url)) if url else str(error)
+                raise click.ClickException(visible_lines(message)) from None
+            except KeyboardInterrupt:
+                changed = not kwargs.get("dry_run")
+                _stop(stands if changed else "nothing was changed: it was a dry run")
+
+        return reporting
+
+    return decorate
+
+
+def _stop(stands: str) -> None:
+    """End at once: what threads still do may wait for the network, and counts for nobody."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    click.echo(f"stopped: {stands}", err=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)

@@ -1,0 +1,162 @@
+"""Ctrl-C ends a job at any time, without harm: a real signal to a real process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import pytest
+
+from lakestore import Lake, LakeSessionService
+from lakestore.jobs import check
+from lakestore.storage import open_store
+from tests.support.clocks import ManualClock
+from tests.support.fault_proxy import Fault, FaultProxy, fault_proxy
+from tests.support.servers import KEY, SECRET, Bucket
+from tests.support.sites import APP, USERS, Work
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+_EVENTS = "select user_id, session_id, version, event_json from events order by all"
+_SESSIONS = "select user_id, session_id, version, state from sessions order by all"
+AT_ONCE = 10.0
+"""On a machine that is busy with other tests."""
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """Start a command as a shell does."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "lakestore.cli", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(*arguments: str) -> str:
+    """Run a command to its end, which must be a good one; return what it printed."""
+    with start(*arguments) as process:
+        output, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    return output
+
+
+def interrupted(proxy: FaultProxy, request: int, *arguments: str) -> str:
+    """Send a command SIGINT when it has sent that many requests; return its last words.
+
+    That request is never answered, so the command cannot be done, and must not wait for it.
+    """
+    proxy.requests.clear()
+    proxy.faults[:] = [Fault("drop", first=request)]
+    with start(*arguments) as process:
+        until = time.monotonic() + PATIENCE
+        while proxy.count() < request:
+            assert process.poll() is None, "it has ended before"
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        output, errors = process.communicate(timeout=PATIENCE)
+        took = time.monotonic() - sent
+    proxy.faults.clear()
+    assert process.returncode == 130, errors
+    assert took < AT_ONCE, errors
+    assert output == ""
+    return errors
+
+
+class Answered(NamedTuple):
+    """What readers are told."""
+
+    events: list[Any]
+    sessions: list[Any]
+    states: dict[str, Any]
+
+
+class Shop:
+    """A lake on a server, behind a proxy, of which all is years old."""
+
+    def __init__(self, bucket: Bucket, proxy: FaultProxy) -> None:
+        self.proxy = proxy
+        self._options = bucket.storage_options
+        self._url = bucket.fresh()
+        options = {"key": KEY, "secret": SECRET, "endpoint_url": proxy.url, "region": "us-east-1"}
+        self.url = f"lakestore+{self._url}?{urlencode(options)}"
+        """With all that a process needs to reach it."""
+        store = open_store(self._url, self._options)
+        with Lake(store, clock=ManualClock(), rollups=False) as lake:
+            Work(lake).some(70)
+        self.filled = self.answers()
+
+    def answers(self) -> Answered:
+        """Return what a process answers that has just opened it, of which nothing is wrong."""
+        with Lake.open(self._url, storage_options=self._options, read_only=True) as lake:
+            report = check(lake)
+            assert report.healthy, report.findings
+            states = {
+                user: LakeSessionService(lake).sync.get_user_state(app_name=APP, user_id=user)
+                for user in USERS
+            }
+            return Answered(lake.sql(_EVENTS).fetchall(), lake.sql(_SESSIONS).fetchall(), states)
+
+
+@pytest.fixture
+def shop(moto: Bucket) -> Iterator[Shop]:
+    """A lake on moto."""
+    with fault_proxy(moto.endpoint) as proxy:
+        yield Shop(moto, proxy)
+
+
+@pytest.mark.parametrize("where", ["", "threads:2", "processes:2"])
+def test_compact(where: str, shop: Shop) -> None:
+    """What was packed stands, no answer has changed, and the next one does the rest."""
+    command = ("compact", shop.url, *(("--executor", where) if where else ()))
+    for request in (12, 60):
+        said = interrupted(shop.proxy, request, *command)
+        assert said.startswith("stopped: what was packed stands, no answer has changed; the same ")
+        assert said.count("\n") == 1
+        assert shop.answers() == shop.filled
+    finished(*command)
+    assert "packed 0 events" in finished(*command)
+    assert shop.answers() == shop.filled
+
+
+def test_sweep_and_check(shop: Shop) -> None:
+    """What is gone was needless; a check that is stopped has changed nothing."""
+    finished("compact", shop.url)
+    for request in (20, 80):
+        arguments = ("sweep", shop.url, "--grace", "0", "--yes")
+        said = interrupted(shop.proxy, request, *arguments)
+        assert said.startswith("stopped: what was deleted was needless, no answer has changed; ")
+        assert shop.answers() == shop.filled
+    assert "nothing was changed" in interrupted(shop.proxy, 20, *arguments, "--dry-run")
+    assert "a check changes nothing" in interrupted(shop.proxy, 20, "check", shop.url)
+    finished("sweep", shop.url, "--grace", "0", "--yes")
+    assert shop.answers() == shop.filled
+
+
+@pytest.mark.parametrize(
+    ("what", "measure"),
+    [("sessions", "--idle-days"), ("events", "--older-than-days"), ("user-state", "--idle-days")],
+)
+def test_prune(what: str, measure: str, shop: Shop) -> None:
+    """What was pruned stays pruned, and with the rest it is what one pass prunes."""
+    command = ("prune", what, shop.url, measure, "9", "--yes")
+    for request in (30, 60):
+        said = interrupted(shop.proxy, request, *command)
+        assert said == "stopped: what was pruned stays pruned; the same command does the rest\n"
+    finished(*command)
+    assert finished(*command).startswith("pruned 0 ")
+    found = shop.answers()
+    assert (found.sessions == []) == (what == "sessions")
+    for state in found.states.values():
+        assert (state == {}) == (what == "user-state")

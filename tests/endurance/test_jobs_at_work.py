@@ -1,0 +1,77 @@
+"""Readers and writers in processes of their own, while jobs pack, merge, prune and sweep."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lakestore import Lake, Limits
+from lakestore.jobs import check as check_lake
+from lakestore.jobs import compact, sweep
+from tests.endurance.crowd import Crowd
+from tests.endurance.journal import read_journals
+from tests.endurance.worker import NAMES
+from tests.simulator.checker import check
+from tests.support.servers import Bucket
+
+LIMITS = Limits(view_age=1.5, grace=4.0)
+"""So short that sweeps delete what readers have just seen."""
+WORKERS = 3
+JOBS = ("compact", "compact", "sweep", "prune")
+
+
+def _jobs(journals: Path) -> Counter[str]:
+    """Return what all jobs did."""
+    did: Counter[str] = Counter()
+    for path in journals.glob("*.jobs"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            did.update(json.loads(line))
+            did["turns"] += 1
+    return did
+
+
+def _work(bucket: Bucket, url: str, journals: Path, seconds: float) -> None:
+    crowd = Crowd(bucket, url, journals)
+    try:
+        for _ in range(WORKERS):
+            crowd.start()
+        for job in JOBS:
+            crowd.start(job)
+        crowd.wait_until_at_work()
+        time.sleep(seconds)  # the time that is to pass, and no synchronisation
+        crowd.end()
+        reader = Crowd(bucket, url, journals / "final")
+        reader.start(final=True)
+        reader.end()
+    finally:
+        crowd.kill()
+
+
+@pytest.mark.parametrize(
+    "seconds", [10, pytest.param(60, marks=pytest.mark.slow)], ids=["short", "a-minute"]
+)
+@pytest.mark.timeout(400)
+def test_nobody_notices(seconds: float, seaweedfs: Bucket, tmp_path: Path) -> None:
+    """No call fails, no event is lost or doubled, and what is stored is as it should be."""
+    journals, url = tmp_path / "journals", seaweedfs.fresh()
+    (journals / "final").mkdir(parents=True)
+    options = seaweedfs.storage_options
+    Lake.open(url, storage_options=options, limits=LIMITS).close()
+    _work(seaweedfs, url, journals, seconds)
+    calls, did = [*read_journals(journals), *read_journals(journals / "final")], _jobs(journals)
+    outcomes = Counter((call.kind, call.outcome) for call in calls if not call.final)
+    print(f"calls {dict(outcomes)}, jobs {dict(did)}")  # noqa: T201 - what was endured
+    for name in ("events", "merged", "commits", "entries", "packs", "runs", "old"):
+        assert did[name], f"no {name}"
+    assert outcomes["append", "ok"] > seconds
+    assert not [call for call in calls if call.outcome in ("failed", "unknown")]
+    assert check(calls, NAMES) == []
+    with Lake.open(url, storage_options=options) as lake:
+        assert check_lake(lake).healthy
+        compact(lake)
+        sweep(lake, grace=0)
+        assert check_lake(lake).findings == ()
