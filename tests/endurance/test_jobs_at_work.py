@@ -21,6 +21,9 @@ from tests.support.servers import Bucket
 LIMITS = Limits(view_age=1.5, grace=4.0)
 """So short that sweeps delete what readers have just seen."""
 WORKERS = 3
+DONE = ("events", "merged", "commits", "entries", "packs", "runs", "old")
+"""What jobs must have done: packed and merged, deleted some of each kind, pruned."""
+AT_MOST = 200.0
 JOBS = ("compact", "compact", "sweep", "prune")
 
 
@@ -28,7 +31,8 @@ def _jobs(journals: Path) -> Counter[str]:
     """Return what all jobs did."""
     did: Counter[str] = Counter()
     for path in journals.glob("*.jobs"):
-        for line in path.read_text(encoding="utf-8").splitlines():
+        *lines, _ = path.read_text(encoding="utf-8").split("\n")  # the last may be half written
+        for line in lines:
             did.update(json.loads(line))
             did["turns"] += 1
     return did
@@ -42,7 +46,12 @@ def _work(bucket: Bucket, url: str, journals: Path, seconds: float) -> None:
         for job in JOBS:
             crowd.start(job)
         crowd.wait_until_at_work()
-        time.sleep(seconds)  # the time that is to pass, and no synchronisation
+        begun = time.monotonic()
+        # The time that is to pass; on a busy machine longer, until there was something of all.
+        while (passed := time.monotonic() - begun) < seconds or (
+            passed < AT_MOST and not all(_jobs(journals)[name] for name in DONE)
+        ):
+            time.sleep(0.5)
         crowd.end()
         reader = Crowd(bucket, url, journals / "final")
         reader.start(final=True)
@@ -65,9 +74,9 @@ def test_nobody_notices(seconds: float, seaweedfs: Bucket, tmp_path: Path) -> No
     calls, did = [*read_journals(journals), *read_journals(journals / "final")], _jobs(journals)
     outcomes = Counter((call.kind, call.outcome) for call in calls if not call.final)
     print(f"calls {dict(outcomes)}, jobs {dict(did)}")  # noqa: T201 - what was endured
-    for name in ("events", "merged", "commits", "entries", "packs", "runs", "old"):
+    for name in DONE:
         assert did[name], f"no {name}"
-    assert outcomes["append", "ok"] > seconds
+    assert outcomes["append", "ok"] > 10
     assert not [call for call in calls if call.outcome in ("failed", "unknown")]
     assert check(calls, NAMES) == []
     with Lake.open(url, storage_options=options) as lake:

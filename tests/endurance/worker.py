@@ -63,6 +63,7 @@ class Worker:
 
     def work(self, stop: Path) -> None:
         """Work until that file is there."""
+        self.create(self._draw.choice(NAMES))  # so that there is something to append to
         while not stop.exists():
             (does,) = self._draw.choices(list(_DOES), list(_DOES.values()))
             getattr(self, does)(self._draw.choice(NAMES))
