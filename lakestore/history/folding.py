@@ -77,23 +77,15 @@ def fold(plan: Plan, bodies: Iterator[bytes], seen: float) -> SessionView | Form
             if not rollup.follows(view.packed_version if view else 0):
                 raise NotFoundError(f"a rollup leaves out what was packed. log={plan.log!r}")
             view = (view or SessionView(_owner(rollup.checkpoint), seen)).on_rollup(rollup)
-        commits = _commits(plan, list(bodies))
+        commits = [
+            decode_commit(plan.log, version, body)
+            for version, body in zip(plan.commits, bodies, strict=True)
+        ]
         if commits:
             view = (view or SessionView(_owner(commits[0][0]), seen)).follow_all(commits)
     except FormatError as error:
         return error
     return view
-
-
-def _commits(plan: Plan, bodies: Sequence[bytes]) -> list[list[EventRow]]:
-    try:
-        commits = events.decode_commits(bodies)
-        for version, rows in zip(plan.commits, commits, strict=True):
-            _check_commit(plan.log, version, rows)
-        return commits
-    except FormatError:  # which says of which it is when they are looked at one by one
-        pairs = zip(plan.commits, bodies, strict=True)
-        return [decode_commit(plan.log, version, body) for version, body in pairs]
 
 
 def decode_rollup(log: str, version: int, body: bytes) -> Rollup:

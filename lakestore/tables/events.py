@@ -10,18 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from lakestore.errors import FormatError
+from lakestore.tables.lean import LeanReader
 from lakestore.tables.parquet import (
     TypedFile,
-    checked,
     open_parquet,
-    read_exactly,
     read_groups,
     write_large,
     write_small,
@@ -91,7 +89,9 @@ RESERVED = ("payloads",)
 """Columns that only a newer version writes: an object that has one must be refused."""
 _NAMES = tuple(field.name for field in fields(EventRow))
 _ROW = pa.struct(list(COMMIT_SCHEMA))
+_KINDS = frozenset(get_args(Kind))
 _values = attrgetter(*COMMIT_SCHEMA.names)
+_lean = LeanReader(COMMIT_SCHEMA)
 
 
 def delta_of(row: EventRow) -> dict[str, Any]:
@@ -184,24 +184,16 @@ def decode(body: bytes) -> list[EventRow]:
         FormatError: the bytes are not Parquet with at least `COMMIT_SCHEMA`, or hold no row, or a
             newer version wrote them.
     """
-    return _known(read_groups(_open(body)))
-
-
-def decode_commits(bodies: Sequence[bytes]) -> list[list[EventRow]]:
-    """Return the rows of each of many commits; the same as `decode` of each, in half the time.
-
-    Raises:
-        FormatError: as `decode`, of any of them.
-    """
-    if not bodies:
-        return []
-    read = (read_exactly(body, COMMIT_SCHEMA) for body in bodies)
-    tables = [table for table in read if table is not None]
-    if len(tables) < len(bodies):  # by another writer, with other columns
-        return [decode(body) for body in bodies]
-    rows = _known(checked(pa.concat_tables(tables)))
-    bounds = [0, *accumulate(table.num_rows for table in tables)]
-    return [rows[start:end] for start, end in pairwise(bounds)]
+    values = _lean.read(body)
+    if values is not None:
+        row = EventRow(*values)
+        if row.kind in _KINDS:
+            return [row]
+    typed = _open(body)
+    rows = _known(read_groups(typed))
+    if len(rows) == 1 and typed.file.schema_arrow.equals(COMMIT_SCHEMA):
+        _lean.learn(body)
+    return rows
 
 
 def decode_rollup_table(body: bytes) -> pa.Table:
@@ -237,7 +229,7 @@ def _open(body: bytes) -> TypedFile:
 
 def _known(table: pa.Table) -> list[EventRow]:
     rows = from_table(table)
-    unknown = {row.kind for row in rows}.difference(get_args(Kind))
+    unknown = {row.kind for row in rows}.difference(_KINDS)
     if unknown:
         raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
     return rows

@@ -7,6 +7,7 @@ library moves a row group from one file into another without encoding it again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,6 +65,23 @@ def moved(footer: bytes, by: int) -> bytes:
     return bytes(copy.out)
 
 
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Where a 64-bit number stands in a footer."""
+
+    path: tuple[int, ...]
+    """The numbers of the fields that lead to it."""
+    start: int
+    end: int
+
+
+def numbers(footer: bytes) -> list[Number]:
+    """Return the 64-bit numbers of a footer proper, in their order."""
+    copy = _Copy(footer, 0)
+    copy.struct(())
+    return copy.numbers
+
+
 class _Copy:
     """Copies a struct field by field; only offsets change."""
 
@@ -72,6 +90,7 @@ class _Copy:
         self._at = 0
         self._by = by
         self.out = bytearray()
+        self.numbers: list[Number] = []
         self._values: dict[int, Callable[[tuple[int, ...]], object]] = {
             _BYTE: lambda _: self._raw(1),
             _I16: lambda _: self._put_varint(self._varint()),
@@ -102,7 +121,9 @@ class _Copy:
         return (zigzag >> 1) ^ -(zigzag & 1)
 
     def _i64(self, path: tuple[int, ...]) -> None:
+        start = self._at
         zigzag = self._varint()
+        self.numbers.append(Number(path, start, self._at))
         if path in _OFFSETS and zigzag:
             zigzag += 2 * self._by  # offsets are never negative
         self._put_varint(zigzag)
