@@ -123,9 +123,12 @@ class GroupWriter:
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, self._schema, **_large(self._schema)) as writer:
             writer.write_table(table, row_group_size=table.num_rows)
-        body = sink.getvalue().to_pybytes()
+        self.copy(sink.getvalue().to_pybytes(), table.num_rows)
+
+    def copy(self, body: bytes, rows: int) -> None:
+        """Write a row group of another file of this schema, as it is."""
         self._footers.append((self.nbytes, body[-footer_size(body) :]))
-        self.groups.append(GroupPlace(self.nbytes, len(body), table.num_rows))
+        self.groups.append(GroupPlace(self.nbytes, len(body), rows))
         self._parts.append(body)
         self.nbytes += len(body)
 
