@@ -15,9 +15,8 @@ from lakestore.history.environment import Environment
 from lakestore.history.folding import DamagedRollupError, Plan, decode_commit, fold, plan_of
 from lakestore.history.listed import Done, Listed, named, paired
 from lakestore.history.view import SessionView
-from lakestore.log.commits import LogFiles, list_log, list_logs
+from lakestore.log.commits import LogFiles, first_logs, list_log, list_logs
 from lakestore.log.keys import (
-    EVENT_LOGS,
     MANIFESTS,
     SessionKey,
     app_logs,
@@ -196,12 +195,12 @@ class Loader:
         return view
 
     def apps(self) -> list[str]:
-        """Return the names of all apps that have sessions, by two listings of the whole lake.
+        """Return the names of all apps that have sessions, by a listing for each and one more.
 
         Raises:
             StorageError: the store failed.
         """
-        logs = {log.split("/")[2]: log for log, _ in list_logs(self._env.store, EVENT_LOGS)}
+        logs = {log.split("/")[2]: log for log in first_logs(self._env.store)}
         manifests = {key.split("/")[1] for key in self._env.store.names(MANIFESTS)}
         found = []
         for part in sorted({*logs, *manifests}):

@@ -172,7 +172,7 @@ class Runs(Generic[R]):
     def _rows(self, table: pa.Table, chosen: Sequence[int]) -> list[R]:
         """Return some rows of a table, by their numbers, ascending; mostly they are neighbours.
 
-        Not by `Table.take`: that imports pyarrow.compute and pandas, half a second of a new process.
+        Not by `Table.take`: it imports pyarrow.compute and pandas, half a second of a new process.
         """
         if not chosen:
             return []

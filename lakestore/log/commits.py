@@ -11,7 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import groupby, takewhile
 from threading import Lock
 from typing import Literal
 
@@ -24,6 +24,7 @@ from lakestore.errors import (
 )
 from lakestore.log.keys import (
     EVENT_LOGS,
+    after_app,
     commit_key,
     is_log_folder,
     log_of,
@@ -141,6 +142,40 @@ def list_logs(
             if log is not None and (key == log or parse_log_name(key.split("/")[5])):
                 logs.setdefault(log, LogFiles()).unreadable = error
     return iter(logs.items())
+
+
+def count_commits(store: ObjectStore, prefix: str, after: str = "") -> Iterator[tuple[str, int]]:
+    """Yield (prefix of the log, how many commits) for each log, by one listing, as it goes on.
+
+    Only files whose keys come after `after`. A log that cannot be listed is left out.
+
+    Raises:
+        UnreadableError: at the end: a folder of many logs cannot be listed.
+        StorageError: the store failed.
+    """
+    closed: list[UnreadableError] = []
+    keys = _names(store, prefix, after, closed)
+    for folder, inside in groupby(keys, key=lambda key: key[: key.rfind("/") + 1]):
+        if is_log_folder(folder):
+            parsed = (parse_log_name(key[len(folder) :]) for key in inside)
+            commits = sum(found is not None and not found[1] for found in parsed)
+            if commits:
+                yield folder, commits
+    for error in closed:
+        if any(log_of(key) is None and may_hold_logs(key) for key in error.keys):
+            raise error
+
+
+def first_logs(store: ObjectStore) -> Iterator[str]:
+    """Yield the prefix of one log of each app that has any, by a listing an app that ends there.
+
+    Raises:
+        UnreadableError, StorageError: see `count_commits`.
+    """
+    after = ""
+    while found := next(count_commits(store, EVENT_LOGS, after), None):
+        yield found[0]
+        after = after_app(found[0])
 
 
 def _names(

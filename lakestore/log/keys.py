@@ -145,6 +145,11 @@ def is_proof(key: str) -> bool:
     return _PROOF.fullmatch(key) is not None
 
 
+def after_app(log: str) -> str:
+    """Return what comes after all keys of logs of the same app, and before those of the next."""
+    return log[: log.index("/", len(EVENT_LOGS))] + chr(ord("/") + 1)
+
+
 def app_logs(app_name: str) -> str:
     """Return the prefix of all session logs of an app."""
     return f"{EVENT_LOGS}app={encode_id(app_name)}/"
