@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from typing import TypeVar
 
 import pyarrow as pa
@@ -61,26 +62,27 @@ def tables_of(
             yield read_groups(open_parquet(file, schema, refused))
 
 
-def pack_groups(
-    environment: Environment,
-    key: str,
-    file: StoredFile,
-    schema: pa.Schema,
-    refused: Sequence[str] = (),
-) -> Iterator[pa.Table]:
-    """Yield the row groups of a whole object in their order, with few of them in memory.
+def group_bodies(environment: Environment, key: str, file: StoredFile) -> Iterator[bytes]:
+    """Yield the row groups of a whole object in their order, each a file, with few in memory.
 
     Raises:
         NotFoundError: it was swept.
-        FormatError: it is damaged.
+        FormatError: it is damaged; it may be raised after the last group only.
         StorageError: the store failed.
     """
     (footer,) = ask(environment, [(key, file.size - file.footer, file.footer)])()
     with naming(key):
         places = group_places(footer, file.size)
+    digest = sha256()
     for start, length in joined(places, _STREAM_BYTES):
         (body,) = ask(environment, [(key, start, length)])()
-        yield from tables_of((key, start, length), body, schema, refused, is_whole=False)
+        digest.update(body)
+        with naming(key):
+            groups = split_groups(body)
+        yield from groups
+    digest.update(footer)
+    if digest.hexdigest() != file.digest:
+        raise FormatError(f"an object is not what its manifest says. {key=}")
 
 
 @contextmanager

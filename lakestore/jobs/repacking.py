@@ -1,31 +1,33 @@
 """Packing packs again: many small ones into a large one, and those with much that is dead.
 
-Owns which packs are worth it. Rows are moved as they are, thin columns and all; where those of one
-session become neighbours, they become one part.
+Owns which packs are worth it. A row group whose rows are all alive and remain neighbours is copied
+byte by byte; other rows are moved as they are, thin columns and all.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from heapq import merge
-from itertools import groupby, islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import EVENTS, Archive, Packed, Place
-from lakestore.history.ranges import pack_groups
+from lakestore.history.ranges import group_bodies, naming
 from lakestore.jobs.changes import Change, Changes
-from lakestore.jobs.packing import store_pack
+from lakestore.jobs.packing import StoredPack, store_pack
 from lakestore.jobs.running import Tell, unheard
 from lakestore.lake import Lake
 from lakestore.log.keys import app_manifests, pack_key
 from lakestore.log.manifests import Manifest, StoredFile
 from lakestore.storage import UnreadableError
 from lakestore.tables import events
-from lakestore.tables.packing import PackBuilder, Part
+from lakestore.tables.packing import PackBuilder, Part, joined_segments, piece_of
+from lakestore.tables.parquet import open_parquet, read_groups
 from lakestore.tables.runs import Segment, SessionRow
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,9 @@ logger = logging.getLogger(__name__)
 _TIER = 8
 _SMALL = 4
 _SESSIONS_AT_ONCE = 512
+_GROUP_WEIGHT = 16
+_IDS = ("user_id", "session_id", "version")
+_ID_SCHEMA = pa.schema([events.SCHEMA.field(name) for name in _IDS])
 
 
 def plan_repacks(manifest: Manifest, pack_bytes: int) -> list[RepackTask]:
@@ -96,25 +101,82 @@ class RepackTask:
             return []
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Span(NamedTuple):
     """Neighbouring rows of one session in one row group of a pack."""
 
-    place: Place
-    pack: str
-    group: int
-    skip: int
+    start: int
     """Rows of the group before them."""
-    rows: pa.Table
+    rows: int
+    place: Place
+    version: int
+    """Of the first of them."""
 
-    def part(self, segment: Segment) -> pa.Table | None:
-        """Return the rows of a segment, None when they are not all among these."""
-        skip = segment.skip - self.skip
-        if (self.pack, self.group, 1) != (segment.pack, segment.group, segment.groups):
-            return None
-        if skip < 0 or skip + segment.rows > self.rows.num_rows:
-            return None
-        return self.rows.slice(skip, segment.rows)
+    @property
+    def order(self) -> tuple[Place, int]:
+        """Where it is in the order of a pack."""
+        return self.place, self.version
+
+
+class _Group:
+    """One row group of a pack."""
+
+    def __init__(self, key: str, pack: str, number: int, body: bytes) -> None:
+        self.pack = pack
+        self.number = number
+        self.body = body
+        self._key = key
+        self._table: pa.Table | None = None
+        self.row_bytes = 0
+        self.spans = list(_sessions_in(self._read(_ID_SCHEMA)))
+        self.rows = sum(span.rows for span in self.spans)
+
+    def _read(self, schema: pa.Schema) -> pa.Table:
+        with naming(self._key):
+            return read_groups(open_parquet(self.body, schema, events.RESERVED))
+
+    def part(self, segment: Segment) -> pa.Table:
+        """Return the rows of a segment."""
+        if self._table is None:
+            self._table = self._read(events.SCHEMA)
+            self.row_bytes = self._table.nbytes // self.rows
+        return self._table.slice(segment.skip, segment.rows)
+
+    def holds(self, segment: Segment, span: _Span) -> bool:
+        """Tell whether the rows of a segment are all among those of a span."""
+        if (self.pack, self.number, 1) != (segment.pack, segment.group, segment.groups):
+            return False
+        begins = segment.skip - span.start
+        return begins >= 0 and begins + segment.rows <= span.rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Some neighbouring spans of a group, between which no other pack has a session."""
+
+    group: _Group
+    spans: Sequence[_Span]
+
+    @property
+    def weight(self) -> int:
+        """About how much it is, in sessions."""
+        return len(self.spans) + _GROUP_WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """A session of which some segments get into the new pack."""
+
+    row: SessionRow
+    parts: dict[Segment, Part] = field(default_factory=dict)
+
+    def change(self, stored: StoredPack) -> Change:
+        """Return what the session becomes with the pack that was stored."""
+        segments = [
+            new
+            for old in self.row.segments
+            for new in (stored.segments(self.parts[old]) if old in self.parts else (old,))
+        ]
+        return Change(self.row, replace(self.row, segments=joined_segments(segments)))
 
 
 class _Repacker:
@@ -129,72 +191,100 @@ class _Repacker:
         self._packs = packs
         self._pack_bytes = pack_bytes
         self._builder = PackBuilder()
-        self._waiting: list[tuple[SessionRow, list[Segment | Part]]] = []
+        self._moving: dict[Place, _Moving] = {}
 
     def run(self) -> Iterator[Changes]:
         """Store packs, and yield what each makes of its sessions."""
-        in_order = merge(*map(self._runs, self._packs), key=lambda run: run.place)
-        sessions = ((place, list(runs)) for place, runs in groupby(in_order, lambda it: it.place))
-        while batch := dict(islice(sessions, _SESSIONS_AT_ONCE)):
-            packed = self._archive.sessions_at(self._manifest, batch)
-            for place, found in packed.items():
-                self._move(found, batch[place])
-                if self._builder.nbytes >= self._pack_bytes:
+        for batch in _batches(_in_order([self._groups(pack) for pack in self._packs])):
+            places = {span.place for unit in batch for span in unit.spans}
+            packed = self._archive.sessions_at(self._manifest, places)
+            for unit in batch:
+                is_full = self._builder.nbytes >= self._pack_bytes
+                if is_full and unit.spans[0].place not in self._moving:
                     yield from self._store()
+                self._move(unit, packed)
         yield from self._store()
 
-    def _runs(self, pack: StoredFile) -> Iterator[_Run]:
-        """Yield the rows of a pack, a session at a time, in its order."""
+    def _groups(self, pack: StoredFile) -> Iterator[_Group]:
         key = pack_key(self._manifest.app_name, EVENTS.name, pack.id)
-        groups = pack_groups(self._lake.environment, key, pack, events.SCHEMA, events.RESERVED)
-        for number, table in enumerate(groups):
-            for start, length, place in _sessions_in(table):
-                yield _Run(place, pack.id, number, start, table.slice(start, length))
+        for number, body in enumerate(group_bodies(self._lake.environment, key, pack)):
+            yield _Group(key, pack.id, number, body)
 
-    def _move(self, packed: Packed, runs: Sequence[_Run]) -> None:
-        segments: list[Segment | Part] = []
-        moving: list[pa.Table] = []
-        for segment in packed.row.segments:
-            found = _rows_of(segment, runs)
-            if found is not None:
-                moving.append(found)
-                continue
-            segments += self._add(moving)
-            segments.append(segment)
-            moving = []
-        segments += self._add(moving)
-        if any(not isinstance(each, Segment) for each in segments):
-            self._waiting.append((packed.row, segments))
-
-    def _add(self, moving: Sequence[pa.Table]) -> list[Part]:
-        return [self._builder.add(pa.concat_tables(moving))] if moving else []
+    def _move(self, unit: _Unit, packed: Mapping[Place, Packed]) -> None:
+        """Put what is alive of a unit into the new pack: as it is, if that is all of a group."""
+        group = unit.group
+        alive = [
+            (packed[span.place].row, segment)
+            for span in unit.spans
+            if span.place in packed
+            for segment in packed[span.place].row.segments
+            if group.holds(segment, span)
+        ]
+        is_whole = sum(segment.rows for _, segment in alive) == group.rows
+        copied = self._builder.copy(group.body, group.rows) if is_whole else None
+        for row, segment in alive:
+            if copied is None:
+                part = self._builder.add(group.part(segment), group.row_bytes)
+            else:
+                part = (piece_of(segment, copied),)
+            self._moving.setdefault(EVENTS.place(row), _Moving(row)).parts[segment] = part
 
     def _store(self) -> Iterator[Changes]:
         stored = store_pack(self._lake.environment, self._manifest.app_name, self._builder)
-        waiting, self._waiting, self._builder = self._waiting, [], PackBuilder()
+        moving, self._moving, self._builder = self._moving, {}, PackBuilder()
         if stored is None:
             return
         changes = Changes(packs=[stored.file])
-        for row, segments in waiting:
-            after = [
-                each
-                for one in segments
-                for each in ((one,) if isinstance(one, Segment) else stored.segments(one))
-            ]
-            changes.add(Change(row, replace(row, segments=tuple(after))))
+        for each in moving.values():
+            changes.add(each.change(stored))
         yield changes
 
 
-def _rows_of(segment: Segment, runs: Iterable[_Run]) -> pa.Table | None:
-    parts = (run.part(segment) for run in runs)
-    return next((part for part in parts if part is not None), None)
+def _in_order(packs: Sequence[Iterator[_Group]]) -> Iterator[_Unit]:
+    """Yield all spans of some packs ascending, of a group as many at once as follow each other.
+
+    Of each pack one group is in memory.
+    """
+    heap: list[tuple[tuple[Place, int], int, int]] = []
+    groups: list[_Group | None] = [next(pack, None) for pack in packs]
+    for number, group in enumerate(groups):
+        if group is not None:
+            heappush(heap, (group.spans[0].order, number, 0))
+    while heap:
+        _, number, at = heappop(heap)
+        group = groups[number]
+        assert group is not None, "what is in the heap has a group"
+        end = at + 1
+        while end < len(group.spans) and (not heap or group.spans[end].order < heap[0][0]):
+            end += 1
+        yield _Unit(group, group.spans[at:end])
+        if end == len(group.spans):
+            groups[number] = group = next(packs[number], None)
+            end = 0
+        if group is not None:
+            heappush(heap, (group.spans[end].order, number, end))
 
 
-def _sessions_in(table: pa.Table) -> Iterator[tuple[int, int, Place]]:
-    """Yield start and number of the neighbouring rows of each session."""
+def _batches(units: Iterable[_Unit]) -> Iterator[list[_Unit]]:
+    """Yield units in lists, so that what is packed of their sessions is looked up together."""
+    batch: list[_Unit] = []
+    weight = 0
+    for unit in units:
+        batch.append(unit)
+        weight += unit.weight
+        if weight >= _SESSIONS_AT_ONCE:
+            yield batch
+            batch, weight = [], 0
+    if batch:
+        yield batch
+
+
+def _sessions_in(table: pa.Table) -> Iterator[_Span]:
+    """Yield the neighbouring rows of each session."""
     start = 0
     places = zip(table["user_id"].to_pylist(), table["session_id"].to_pylist(), strict=True)
+    versions = table["version"].to_pylist()
     for place, same in groupby(places):
-        length = sum(1 for _ in same)
-        yield start, length, place
-        start += length
+        rows = sum(1 for _ in same)
+        yield _Span(start, rows, place, versions[start])
+        start += rows

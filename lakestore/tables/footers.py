@@ -7,6 +7,7 @@ library moves a row group from one file into another without encoding it again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,80 +60,93 @@ def _metadata(footer: bytes) -> pq.FileMetaData:
 
 def moved(footer: bytes, by: int) -> bytes:
     """Return a footer proper for the same pages `by` bytes later."""
-    copy = _Copy(footer, by)
-    copy.struct(())
-    return bytes(copy.out)
+    parts, at = [], 0
+    for each in numbers(footer):
+        if each.path in _OFFSETS and each.value:
+            parts += [footer[at : each.start], _varint(each.value + by)]
+            at = each.end
+    return b"".join([*parts, footer[at:]])
 
 
-class _Copy:
-    """Copies a struct field by field; only offsets change."""
+def _varint(value: int) -> bytes:
+    """Return a number that is not negative as it is written."""
+    zigzag, out = 2 * value, bytearray()
+    while zigzag >= 0x80:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)
 
-    def __init__(self, source: bytes, by: int) -> None:
+
+class Number(NamedTuple):
+    """A 64-bit number in a footer."""
+
+    path: tuple[int, ...]
+    """The numbers of the fields that lead to it."""
+    start: int
+    end: int
+    value: int
+
+
+def numbers(footer: bytes) -> list[Number]:
+    """Return the 64-bit numbers of a footer proper, in their order."""
+    walk = _Walk(footer)
+    walk.struct(())
+    return walk.numbers
+
+
+class _Walk:
+    """Goes through a struct field by field."""
+
+    def __init__(self, source: bytes) -> None:
         self._source = source
         self._at = 0
-        self._by = by
-        self.out = bytearray()
+        self.numbers: list[Number] = []
         self._values: dict[int, Callable[[tuple[int, ...]], object]] = {
-            _BYTE: lambda _: self._raw(1),
-            _I16: lambda _: self._put_varint(self._varint()),
-            _I32: lambda _: self._put_varint(self._varint()),
+            _BYTE: lambda _: self._skip(1),
+            _I16: lambda _: self._number(),
+            _I32: lambda _: self._number(),
             _I64: self._i64,
-            _DOUBLE: lambda _: self._raw(8),
-            _BINARY: lambda _: self._binary(),
+            _DOUBLE: lambda _: self._skip(8),
+            _BINARY: lambda _: self._skip(self._number()),
             _LIST: self._list,
             _SET: self._list,
             _STRUCT: self.struct,
         }
 
     def struct(self, path: tuple[int, ...]) -> None:
-        """Copy a struct that stands at `path`, the numbers of the fields that lead to it."""
+        """Go through a struct that stands at `path`, the numbers of the fields that lead to it."""
         field = 0
-        while True:
-            head = self._raw(1)
-            if head == 0:
-                return
+        while head := self._byte():
             delta, kind = head >> 4, head & 0x0F
-            field = field + delta if delta else self._field()
+            field = field + delta if delta else _signed(self._number())
             if kind not in _BOOLS:  # whose value is the kind
                 self._values[kind]((*path, field))
 
-    def _field(self) -> int:
-        zigzag = self._varint()
-        self._put_varint(zigzag)
-        return (zigzag >> 1) ^ -(zigzag & 1)
-
     def _i64(self, path: tuple[int, ...]) -> None:
-        zigzag = self._varint()
-        if path in _OFFSETS and zigzag:
-            zigzag += 2 * self._by  # offsets are never negative
-        self._put_varint(zigzag)
+        start = self._at
+        value = _signed(self._number())
+        self.numbers.append(Number(path, start, self._at, value))
 
     def _list(self, path: tuple[int, ...]) -> None:
-        head = self._raw(1)
+        head = self._byte()
         size, kind = head >> 4, head & 0x0F
         if size == 15:
-            size = self._varint()
-            self._put_varint(size)
+            size = self._number()
         for _ in range(size):
             if kind in _BOOLS:
-                self._raw(1)
+                self._skip(1)
             else:
                 self._values[kind](path)
 
-    def _binary(self) -> None:
-        size = self._varint()
-        self._put_varint(size)
-        self.out += self._source[self._at : self._at + size]
+    def _skip(self, size: int) -> None:
         self._at += size
 
-    def _raw(self, size: int) -> int:
-        """Copy `size` bytes and return the first."""
-        first = self._source[self._at]
-        self.out += self._source[self._at : self._at + size]
-        self._at += size
-        return first
+    def _byte(self) -> int:
+        self._at += 1
+        return self._source[self._at - 1]
 
-    def _varint(self) -> int:
+    def _number(self) -> int:
         value = shift = 0
         while True:
             byte = self._source[self._at]
@@ -142,8 +156,6 @@ class _Copy:
                 return value
             shift += 7
 
-    def _put_varint(self, value: int) -> None:
-        while value >= 0x80:
-            self.out.append(value & 0x7F | 0x80)
-            value >>= 7
-        self.out.append(value)
+
+def _signed(zigzag: int) -> int:
+    return (zigzag >> 1) ^ -(zigzag & 1)

@@ -6,7 +6,8 @@ groups, and so is a user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,8 @@ from lakestore.tables.runs import Segment
 
 GROUP_ROWS = 2_048
 _GROUP_BYTES = 16 * 2**20
+_LARGE_GROUP = 2**20
+_SMALL_GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +91,15 @@ class PackBuilder:
         """About how many bytes the pack has so far."""
         return self._writer.nbytes + self._pending_bytes // 8
 
-    def add(self, table: pa.Table) -> Part:
-        """Add rows of one session in `events.SCHEMA`; at least one, in commit order."""
+    def add(self, table: pa.Table, row_bytes: int | None = None) -> Part:
+        """Add rows of one session in `events.SCHEMA`; at least one, in commit order.
+
+        Args:
+            table: The rows.
+            row_bytes: About how many bytes of memory each has, if that is known.
+        """
         self.rows += table.num_rows
-        row_bytes = max(1, table.nbytes // max(1, table.num_rows))
+        row_bytes = max(1, row_bytes or table.nbytes // table.num_rows)
         pieces = []
         while table.num_rows:
             fitting = max(1, (_GROUP_BYTES - self._pending_bytes) // row_bytes)
@@ -100,14 +108,26 @@ class PackBuilder:
             table = table.slice(taken)
         return tuple(pieces)
 
+    def copy(self, body: bytes, rows: int) -> int | None:
+        """Add a row group of another pack as it is; return its number, None if it is too small.
+
+        Small ones, and those that would leave a small one before them, are better written anew.
+        """
+        is_large = 2 * rows >= self._group_rows or len(body) >= _LARGE_GROUP
+        if not is_large or 0 < self._pending_rows * _SMALL_GROUP < self._group_rows:
+            return None
+        self._flush()
+        self._writer.copy(body, rows)
+        self.rows += rows
+        return len(self._writer.groups) - 1
+
     def _hold(self, table: pa.Table, row_bytes: int) -> Piece:
-        versions = pc.min_max(table["version"]).as_py()
         piece = Piece(
             len(self._writer.groups),
             self._pending_rows,
             table.num_rows,
-            versions["min"],
-            versions["max"],
+            table["version"][0].as_py(),
+            table["version"][table.num_rows - 1].as_py(),
             latest_time(table),
         )
         self._pending.append(table)
@@ -129,8 +149,43 @@ class PackBuilder:
         return Pack(body, footer_size(body), self.rows, tuple(self._writer.groups))
 
 
+def piece_of(segment: Segment, group: int) -> Piece:
+    """Return the rows of a segment where its row group, a copy of that it was in, is now."""
+    return Piece(
+        group,
+        segment.skip,
+        segment.rows,
+        segment.first_version,
+        segment.last_version,
+        segment.last_time,
+    )
+
+
+def joined_segments(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Return segments of one session, those that have become neighbours in a row group as one."""
+    found: list[Segment] = []
+    for each in segments:
+        last = found[-1] if found else None
+        if last is None or not _touch(last, each):
+            found.append(each)
+            continue
+        times = [it.last_time for it in (last, each) if it.last_time is not None]
+        found[-1] = replace(
+            last,
+            rows=last.rows + each.rows,
+            last_version=each.last_version,
+            last_time=max(times, default=None),
+        )
+    return tuple(found)
+
+
+def _touch(one: Segment, other: Segment) -> bool:
+    places = [(each.pack, each.group, each.groups) for each in (one, other)]
+    return places[0] == places[1] and one.groups == 1 and one.skip + one.rows == other.skip
+
+
 def latest_time(table: pa.Table) -> float | None:
     """Return a time that no event in `table` is after, in seconds since 1970 UTC."""
-    newest = pc.max(table["event_time"]).cast("int64").as_py()
+    newest = pc.max(table["event_time"]).value
     # A microsecond more than what was rounded to one.
     return None if newest is None else (newest + 1) / 1e6

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakestore.errors import FormatError
 from lakestore.tables.footers import MAGIC, TAIL, footer_size, joined_footer
+
+_LEVEL = 6
+"""Of zstd, where much is written once and kept; see DECISIONS."""
 
 
 def write_small(table: pa.Table, *, compress: bool = False) -> bytes:
@@ -32,12 +37,12 @@ def write_small(table: pa.Table, *, compress: bool = False) -> bytes:
 
 
 def write_large(table: pa.Table, group_rows: int) -> bytes:
-    """Return a table of many rows: zstd, dictionaries, statistics.
+    """Return a table of many rows: zstd, and what its columns gain by.
 
     All row groups have `group_rows` rows, but for the first, which has what is left over.
     """
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, **_LARGE) as writer:
+    with pq.ParquetWriter(sink, table.schema, **_large(table.schema)) as writer:
         first = table.num_rows % group_rows
         if first:
             writer.write_table(table.slice(0, first))
@@ -47,7 +52,43 @@ def write_large(table: pa.Table, group_rows: int) -> bytes:
     return body
 
 
-_LARGE = {"compression": "zstd", "write_page_checksum": True, "store_schema": False}
+_TEXT, _NUMBER = "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BINARY_PACKED"
+_LONG = dict.fromkeys(("event_json", "state_delta", "text", "error_message"), _TEXT)
+"""Long texts, whose statistics would be most of a footer and tell nothing."""
+_ENCODINGS = {
+    **_LONG,
+    **dict.fromkeys(("token", "previous"), _TEXT),
+    **dict.fromkeys(("version", "committed_at", "event_time"), _NUMBER),
+    "stamp": "DELTA_BYTE_ARRAY",
+}
+"""Of columns whose values do not repeat; all others have dictionaries."""
+
+
+@cache
+def _large(schema: pa.Schema) -> dict[str, Any]:
+    """Return how tables of many rows are written."""
+    columns = [path for field in schema for path in _leaves(field)]
+    return {
+        "compression": "zstd",
+        "compression_level": _LEVEL,
+        "write_page_checksum": True,
+        "store_schema": False,
+        "use_dictionary": [path for path in columns if path not in _ENCODINGS],
+        "write_statistics": [path for path in columns if path not in _LONG],
+        "column_encoding": {path: _ENCODINGS[path] for path in columns if path in _ENCODINGS},
+    }
+
+
+def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:
+    """Yield the paths of the columns that a field is made of."""
+    path = f"{above}{field.name}"
+    if pa.types.is_list(field.type):
+        yield from _leaves(pa.field("element", field.type.value_type), f"{path}.list.")
+    elif pa.types.is_struct(field.type):
+        for each in field.type:
+            yield from _leaves(each, f"{path}.")
+    else:
+        yield path
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +103,7 @@ class GroupPlace:
 
 
 class GroupWriter:
-    """Writes large Parquet in memory, one row group a call: zstd, dictionaries, statistics.
+    """Writes large Parquet in memory, one row group a call, as `write_large` does.
 
     Each row group is a whole Parquet file within the file, so that one range of it can be read
     without the footer of all, which grows with the number of groups and columns.
@@ -80,11 +121,14 @@ class GroupWriter:
     def write(self, table: pa.Table) -> None:
         """Write a row group."""
         sink = pa.BufferOutputStream()
-        with pq.ParquetWriter(sink, self._schema, **_LARGE) as writer:
+        with pq.ParquetWriter(sink, self._schema, **_large(self._schema)) as writer:
             writer.write_table(table, row_group_size=table.num_rows)
-        body = sink.getvalue().to_pybytes()
+        self.copy(sink.getvalue().to_pybytes(), table.num_rows)
+
+    def copy(self, body: bytes, rows: int) -> None:
+        """Write a row group of another file of this schema, as it is."""
         self._footers.append((self.nbytes, body[-footer_size(body) :]))
-        self.groups.append(GroupPlace(self.nbytes, len(body), table.num_rows))
+        self.groups.append(GroupPlace(self.nbytes, len(body), rows))
         self._parts.append(body)
         self.nbytes += len(body)
 
