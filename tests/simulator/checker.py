@@ -9,7 +9,7 @@ written afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.simulator.record import Call, Name, Seen, SharedKey
@@ -121,12 +121,13 @@ class _Session:
         yield from self._check_acknowledged(life, truth)
 
     def _with_glimpsed(
-        self, life: str, truth: tuple[str, ...], shown: Set[str | None]
+        self, life: str, truth: tuple[str, ...], shown: set[str | None]
     ) -> tuple[str, ...]:
         """Add commits of which readers were shown the state alone, by lists, before all ended."""
         for call in self._appends:
             whole = call.known + call.sent
-            if call.life == life and whole[: len(truth)] == truth and whole[-1] in shown:
+            glimpsed = call.life == life and shown.intersection(call.sent).difference(truth)
+            if glimpsed and whole[: len(truth)] == truth:
                 truth = whole
         return truth
 
