@@ -123,6 +123,11 @@ def run_job(job: str, folder: Path) -> Ran:
 
 
 def _peak() -> int:
+    """Return the most bytes of memory that this program had, not what it was started from."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
