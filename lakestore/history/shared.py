@@ -302,10 +302,11 @@ class SharedState:
         equal or later stamp for each of its keys.
         """
         try:
-            fold = self.read([scope])[scope]
-            if fold.rows:
+            # Of keys that were pruned runs alone keep the stamp.
+            rows = [row for row in self.read([scope])[scope].rows.values() if row.value is not None]
+            if rows:
                 stamp = self._stamper.stamp([scope])
-                body = state.encode(list(fold.rows.values()))
+                body = state.encode(rows)
                 ours = self._put_entry(scope, stamp, body, fold=True)
                 self._sweep(scope, ours)
         except LakeError:
