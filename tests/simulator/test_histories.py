@@ -1,4 +1,4 @@
-"""Thousands of histories: writers, readers, rollups and sweeps over one store, all gone wrong."""
+"""Thousands of histories: writers, readers and jobs over one store, all gone wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulator.scenarios import SCENARIOS
 from tests.simulator.shrink import shrunk
 from tests.simulator.world import play
 
-_CHUNK = 125
+_CHUNK = 100
 _CHUNKS = 16
 
 
