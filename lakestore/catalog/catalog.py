@@ -18,7 +18,8 @@ import pyarrow as pa
 from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.packs import Followed, Packs
-from lakestore.catalog.reading import Known, Reading, Source
+from lakestore.catalog.reading import Known, Reading
+from lakestore.catalog.source import Source
 from lakestore.catalog.views import VIEWS, quoted
 from lakestore.checks import check_params, check_text, check_texts
 from lakestore.clock import Clock
@@ -119,7 +120,7 @@ class Catalog:
                 database.clear()
                 known.versions.clear()
                 here.packs.manifests.clear()
-            packs = Packs(self._store, database, here.packs)
+            packs = Packs(self._source, database, here.packs)
             reached = Reading(self._source, packs, known, partial(self._take, database)).run()
             here.doubtful = True
         known.versions.update(reached)

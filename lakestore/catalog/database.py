@@ -21,6 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakestore.catalog.changes import changes_of
 from lakestore.catalog.views import definitions, quoted
 from lakestore.errors import InputError
 from lakestore.log.keys import PACK_ENDING
@@ -28,7 +29,6 @@ from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME, StoreFiles
 from lakestore.tables import runs
 from lakestore.tables.events import SCHEMA
-from lakestore.tables.state import from_json, split_scopes, to_json
 
 QueryError = duckdb.Error
 """What a query raises that DuckDB does not understand or cannot run."""
@@ -56,6 +56,7 @@ CREATE TABLE internal.ended (
   app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, last BIGINT
 );
 CREATE TABLE internal.packed_sessions AS FROM packed WHERE false;
+CREATE TABLE internal.rescued AS SELECT *, '' AS pack FROM arrived WHERE false;
 CREATE VIEW internal.packed_rows AS FROM internal.rows WHERE false;
 CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
   WHERE alive AND NOT EXISTS (
@@ -65,19 +66,12 @@ CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
   );
 """
 """`rows` and `changes` hold what is fresh, `packed_sessions` what runs say of each session, and
-`ended` up to which version fresh rows end it; `packed` are those that live, with their segments."""
+`ended` up to which version fresh rows end it; `packed` are those that live, with their segments.
+`rescued` holds what can be read of packs that are damaged."""
 
 _ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
 
-_CHANGES = pa.schema(
-    [
-        *(SCHEMA.field(name) for name in ("app_name", "user_id", "session_id")),
-        *(SCHEMA.field(name) for name in ("version", "ordinal")),
-        pa.field("key", pa.string()),
-        pa.field("value", pa.string()),
-    ]
-)
-"""The session's own state keys that rows set, with their values as JSON."""
+_ADD_RESCUED = "INSERT INTO internal.rescued FROM arrived"
 
 _ADD_CHANGES = "INSERT INTO internal.changes FROM changed"
 
@@ -113,16 +107,29 @@ WHERE NOT EXISTS (
 )
 """
 
-_PACKS_IN_PART = """
+_IN_PART = """
 SELECT {columns}
-FROM read_parquet({paths}, filename = true, hive_partitioning = false) AS stored
+FROM {source} AS stored
 SEMI JOIN (
   SELECT app_name, user_id, session_id, unnest(segments, recursive := true) FROM internal.packed
 ) AS segment
 ON segment.app_name = stored.app_name AND segment.user_id = stored.user_id
   AND segment.session_id = stored.session_id
   AND stored.version BETWEEN segment.first_version AND segment.last_version
-  AND ends_with(stored.filename, '/' || segment.pack || '{ending}')
+  AND {is_its}
+"""
+_PACKS_IN_PART = _IN_PART.format(
+    columns="{columns}",
+    source="read_parquet({paths}, filename = true, hive_partitioning = false)",
+    is_its=f"ends_with(stored.filename, '/' || segment.pack || '{PACK_ENDING}')",
+)
+_RESCUED = _IN_PART.format(
+    columns="{columns}", source="internal.rescued", is_its="stored.pack = segment.pack"
+)
+
+_RANGES = """
+SELECT DISTINCT start, length
+FROM (SELECT unnest(segments, recursive := true) FROM internal.packed) WHERE pack = ?
 """
 
 _PACKED_VERSIONS = """
@@ -175,7 +182,9 @@ class Database:
         self._main.execute(_TABLES)
         self._main.unregister("arrived")
         self._main.unregister("packed")
-        self._main.register_filesystem(StoreFiles(store))
+        self.files = StoreFiles(store)
+        """The lake's objects as its queries read them."""
+        self._main.register_filesystem(self.files)
         for statement in definitions():
             self._main.execute(statement)
         if guarded:
@@ -235,7 +244,7 @@ class Database:
         A `delete` row, and a `create` row that is not the first, end all rows before them.
         """
         self._with("arrived", rows, [_ADD_ROWS])
-        changes = _changes(rows)
+        changes = changes_of(rows)
         if changes.num_rows:
             self._with("changed", changes, [_ADD_CHANGES])
         kind = rows["kind"]
@@ -245,16 +254,11 @@ class Database:
             statements = [_END_SESSIONS.format(table=table) for table in ("rows", "changes")]
             self._with("ended", ended, [*statements, _ADD_ENDED])
 
-    def show_packed(
-        self, run_files: Sequence[tuple[str, int]], packs: Sequence[tuple[str, bool]]
-    ) -> None:
-        """Show what runs say of sessions and the rows of packs that count, inside `change`.
-
-        Fresh rows that are packed now go.
+    def show_runs(self, run_files: Sequence[tuple[str, int]]) -> None:
+        """Show what runs say of sessions, inside `change`; fresh rows that are packed now go.
 
         Args:
             run_files: The path of each run of sessions, and its age; the youngest counts.
-            packs: The path of each pack, and whether all of its rows count.
         """
         self._writer.execute("DELETE FROM internal.packed_sessions")
         if run_files:
@@ -264,12 +268,31 @@ class Database:
             self._writer.unregister("aged")
         for table, version in (("rows", "version"), ("changes", "version"), ("ended", "last")):
             self._writer.execute(_DROP_PACKED.format(table=table, version=version))
+
+    def ranges_of(self, pack: str) -> list[tuple[int, int]]:
+        """Return where runs say that row groups of a pack are, inside `change`."""
+        return self._writer.execute(_RANGES, [pack]).fetchall()
+
+    def show_packs(
+        self, packs: Sequence[tuple[str, bool]], rescued: Mapping[str, pa.Table]
+    ) -> None:
+        """Show the rows of packs that count, inside `change`.
+
+        Args:
+            packs: The path of each pack, and whether all of its rows count.
+            rescued: By its id, what can be read of each other pack.
+        """
+        self._writer.execute("DELETE FROM internal.rescued")
+        for pack, rows in rescued.items():
+            column = pa.array([pack] * rows.num_rows, pa.string())
+            self._with("arrived", rows.append_column("pack", column), [_ADD_RESCUED])
         columns = ", ".join(f"stored.{quoted(name)}" for name in SCHEMA.names)
         scans = [
-            query.format(columns=columns, paths=paths, ending=PACK_ENDING)
+            query.format(columns=columns, paths=paths)
             for query, whole in ((_WHOLE_PACKS, True), (_PACKS_IN_PART, False))
             if (paths := [path for path, is_whole in packs if is_whole is whole])
         ]
+        scans += [_RESCUED.format(columns=columns)] if rescued else []
         scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
 
@@ -304,7 +327,8 @@ class Database:
         """Remove all rows, inside `change`."""
         for table in ("rows", "changes", "ended", "packed_sessions"):
             self._writer.execute(f"DELETE FROM internal.{table}")
-        self.show_packed([], [])
+        self.show_runs([])
+        self.show_packs([], {})
 
     def _with(self, name: str, table: pa.Table, statements: Sequence[str]) -> None:
         self._writer.register(name, table)
@@ -315,39 +339,6 @@ class Database:
     def close(self) -> None:
         """Free the memory."""
         self._main.close()
-
-
-def _changes(rows: pa.Table) -> pa.Table:
-    """Return what `rows` set in their sessions' own state, in `_CHANGES`.
-
-    Taken apart here and once: DuckDB's `json_each` joined to its rows repeats the whole delta for
-    each of its keys.
-    """
-    stored = rows.filter(pc.is_valid(rows["state_delta"]))
-    names = [field.name for field in _CHANGES if field.name in stored.column_names]
-    columns: list[list[Any]] = [[] for _ in _CHANGES]
-    for *place, kind, text in zip(
-        *(stored[name].to_pylist() for name in (*names, "kind", "state_delta")), strict=True
-    ):
-        if kind in ("create", "event"):
-            for key, value in _own_state(text).items():
-                for column, cell in zip(columns, (*place, key, to_json(value)), strict=True):
-                    column.append(cell)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, _CHANGES, strict=True)], _CHANGES)
-
-
-def _own_state(text: str) -> dict[str, Any]:
-    try:
-        delta = from_json(text)
-    except (ValueError, RecursionError):  # a damaged row must not fail everybody's refresh
-        return {}
-    own = split_scopes(delta)[0] if isinstance(delta, dict) else {}
-    return {key: value for key, value in own.items() if _is_text(key) and _is_text(to_json(value))}
-
-
-def _is_text(text: str) -> bool:
-    """Tell whether Arrow can hold `text`: JSON may name half of a surrogate pair."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _let_go(

@@ -6,20 +6,27 @@ session is kept in DuckDB, so that a query reads no run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 import pyarrow as pa
 
 from lakestore.catalog.database import Database
-from lakestore.log.keys import MANIFESTS, SessionKey, log_digest, pack_key, parse_log, run_key
-from lakestore.log.manifests import Manifest, newest_manifest
-from lakestore.storage import ObjectStore
+from lakestore.catalog.inspection import inspect, rescue
+from lakestore.catalog.source import Source
+from lakestore.errors import FormatError, NotFoundError, StorageError
+from lakestore.log.keys import MANIFESTS, RUNS, SessionKey, log_digest, pack_key, parse_log, run_key
+from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
+from lakestore.storage import UnreadableError
 from lakestore.storage.files import SCHEME
 from lakestore.tables import erased
 from lakestore.tables.parquet import open_parquet, read_groups
 
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 8
 _TABLE = "events"
 _ERASED = "erased"
 
@@ -34,14 +41,22 @@ class Followed:
     """Up to which version sessions are erased, by the digests of their logs."""
     erased_runs: set[str] = field(default_factory=set)
     """The runs that say so, of those that were read."""
+    whole: set[str] = field(default_factory=set)
+    """The packs and runs that were looked at and found whole."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """The packs that are not, and why."""
 
 
 class Packs:
     """Brings a database up to what the newest manifests say."""
 
-    def __init__(self, store: ObjectStore, database: Database, followed: Followed) -> None:
-        self._store = store
+    def __init__(self, source: Source, database: Database, followed: Followed) -> None:
+        self._source = source
+        self._store = source.store
         self._database = database
+        self._whole = followed.whole
+        self._damaged = followed.damaged
+        self._harmed: Mapping[str, str] = followed.damaged
         self._known = followed.manifests
         self._gone = followed.erased
         self._read_runs = followed.erased_runs
@@ -50,24 +65,90 @@ class Packs:
     def follow(self) -> None:
         """Ask for the newest manifests, by one listing, and show what they say.
 
+        Of a pack that is damaged the row groups that can be read are shown; which it is is logged
+        once, as an error. It is tried again each time.
+
         Raises:
-            FormatError: a manifest is damaged.
-            StorageError: the store failed.
+            FormatError: a manifest or a run is damaged.
+            StorageError: the store failed, or jobs were faster.
         """
+        changed, damaged = self._ask(), None
+        for _ in range(_ATTEMPTS):
+            damaged = self._inspect()
+            if damaged is not None:
+                break
+            changed = True
+        if damaged is None:
+            raise StorageError("packs changed faster than they could be read")
+        if changed or damaged.keys() != self._harmed.keys():
+            self._tell(damaged)
+            self._harmed = damaged
+            self._show()
+
+    def _ask(self) -> bool:
+        """Find the newest manifests; tell whether one is new."""
         changed = False
         for prefix in _prefixes(self._store.names(MANIFESTS)):
             known = self._found.get(prefix, self._known.get(prefix))
             newest = newest_manifest(self._store, prefix, known)
             changed |= newest is not known
             self._found[prefix] = newest
-        if changed:
-            self._database.show_packed(
-                [run for manifest in self._found.values() for run in _runs(manifest)],
-                [pack for manifest in self._found.values() for pack in _packs(manifest)],
-            )
-            if self._read_erased():
-                gone = self._gone.get
-                self._database.drop_fresh(lambda *ids: gone(log_digest(SessionKey(*ids).log)))
+        return changed
+
+    def _inspect(self) -> dict[str, str] | None:
+        """Look at packs and runs that were not looked at; return what packs are damaged, and why.
+
+        None if one is not there that a newer manifest may not name.
+
+        Raises:
+            FormatError: a run is damaged: nobody knows what is packed then.
+        """
+        files = dict(file for manifest in self._found.values() for file in _scanned(manifest))
+        new = [key for key in files if key not in self._whole]
+        near = self._store.near
+        ends = self._source.pool.map(lambda key: self._end_of(key, files[key]), new, near=near)
+        damaged = {}
+        for key, end in zip(new, ends, strict=True):
+            if isinstance(end, bytes):
+                self._database.files.know(key, files[key].size, end)
+                self._whole.add(key)
+            elif isinstance(end, NotFoundError) and self._ask():
+                return None
+            elif key.startswith(RUNS):
+                raise end
+            else:
+                damaged[key] = str(end)
+        return damaged
+
+    def _end_of(
+        self, key: str, file: StoredFile
+    ) -> bytes | NotFoundError | FormatError | UnreadableError:
+        try:
+            return inspect(self._store, key, file)
+        except (NotFoundError, FormatError, UnreadableError) as error:
+            return error
+
+    def _show(self) -> None:
+        manifests = self._found.values()
+        self._database.show_runs([run for manifest in manifests for run in _runs(manifest)])
+        packs, rescued = [], {}
+        for manifest in manifests:
+            for pack in manifest.table(_TABLE).packs:
+                key = pack_key(manifest.app_name, _TABLE, pack.id)
+                if key in self._harmed:
+                    ranges = self._database.ranges_of(pack.id)
+                    rescued[pack.id] = rescue(self._store, key, ranges)
+                else:
+                    packs.append((f"{SCHEME}://{key}", not pack.dead))
+        self._database.show_packs(packs, rescued)
+        if self._read_erased():
+            gone = self._gone.get
+            self._database.drop_fresh(lambda *ids: gone(log_digest(SessionKey(*ids).log)))
+
+    def _tell(self, damaged: Mapping[str, str]) -> None:
+        for key, reason in damaged.items():
+            if key not in self._harmed:
+                logger.error("a pack is damaged; what it has lost is not shown: %s", reason)
 
     def _read_erased(self) -> bool:
         """Read what the manifests say of erased sessions; tell whether there are any."""
@@ -112,6 +193,10 @@ class Packs:
     def settle(self) -> None:
         """Note that the database keeps what it shows now."""
         self._known.update(self._found)
+        self._whole &= {key for each in self._known.values() for key, _ in _scanned(each)}
+        if self._harmed is not self._damaged:
+            self._damaged.clear()
+            self._damaged.update(self._harmed)
 
 
 def _prefixes(keys: Iterable[str]) -> list[str]:
@@ -124,7 +209,8 @@ def _runs(manifest: Manifest) -> Iterator[tuple[str, int]]:
         yield f"{SCHEME}://{run_key(manifest.app_name, _TABLE, run.id)}", age
 
 
-def _packs(manifest: Manifest) -> Iterator[tuple[str, bool]]:
-    """Yield where each pack of events is, and whether all of its rows count."""
-    for pack in manifest.table(_TABLE).packs:
-        yield f"{SCHEME}://{pack_key(manifest.app_name, _TABLE, pack.id)}", not pack.dead
+def _scanned(manifest: Manifest) -> Iterator[tuple[str, StoredFile]]:
+    """Yield the key of each run of sessions and pack of events, and what is said of it."""
+    table = manifest.table(_TABLE)
+    yield from ((run_key(manifest.app_name, _TABLE, run.id), run) for run in table.runs)
+    yield from ((pack_key(manifest.app_name, _TABLE, pack.id), pack) for pack in table.packs)

@@ -16,28 +16,16 @@ import pyarrow as pa
 from lakestore.catalog.decoding import complete, decode
 from lakestore.catalog.packs import Packs
 from lakestore.catalog.plan import Tail, Wanted, in_chunks, tail_of
-from lakestore.clock import Clock
+from lakestore.catalog.source import Source
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.log.commits import list_logs
 from lakestore.log.keys import EVENT_LOGS
-from lakestore.log.marker import Limits
-from lakestore.storage import Metrics, ObjectStore, Pool, UnreadableError
+from lakestore.storage import UnreadableError
 
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _CHUNK_WEIGHT = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where logs are read from, and with what."""
-
-    store: ObjectStore
-    pool: Pool
-    clock: Clock
-    metrics: Metrics
-    limits: Limits
 
 
 @dataclass(slots=True)

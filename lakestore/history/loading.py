@@ -15,7 +15,8 @@ from lakestore.history.environment import Environment
 from lakestore.history.folding import DamagedRollupError, Plan, decode_commit, fold, plan_of
 from lakestore.history.listed import Done, Listed, named, paired
 from lakestore.history.view import SessionView
-from lakestore.log.commits import LogFiles, list_log, list_logs
+from lakestore.log.commits import LogFiles, first_log, list_log, list_logs
+from lakestore.log.folders import folders
 from lakestore.log.keys import (
     EVENT_LOGS,
     MANIFESTS,
@@ -196,20 +197,23 @@ class Loader:
         return view
 
     def apps(self) -> list[str]:
-        """Return the names of all apps that have sessions, by two listings of the whole lake.
+        """Return the names of all apps that have sessions, by a few requests for each.
 
         Raises:
             StorageError: the store failed.
         """
-        logs = {log.split("/")[2]: log for log, _ in list_logs(self._env.store, EVENT_LOGS)}
-        manifests = {key.split("/")[1] for key in self._env.store.names(MANIFESTS)}
+        store = self._env.store
+        manifests = set(folders(store, MANIFESTS))
         found = []
-        for part in sorted({*logs, *manifests}):
+        for part in sorted({*folders(store, EVENT_LOGS), *manifests}):
             name = decode_id(part.removeprefix("app="))
-            if name is None and part in manifests:
+            log = None if part in manifests else first_log(store, f"{EVENT_LOGS}{part}/")
+            if part not in manifests and log is None:  # nothing of ours is in it
+                continue
+            if name is None and log is None:
                 name = self._archive.newest(f"{MANIFESTS}{part}/").app_name
-            elif name is None:
-                view, _ = self._load_log(logs[part])
+            elif name is None and log is not None:
+                view, _ = self._load_log(log)
                 name = view.key.app_name if view else None
             if name is not None:
                 found.append(name)

@@ -46,8 +46,8 @@ def whole(key: str, file: StoredFile) -> Range:
 
 def tables_of(
     asked: Range, body: bytes, schema: pa.Schema, refused: Sequence[str] = (), *, is_whole: bool
-) -> list[pa.Table]:
-    """Return the rows of a whole object, or of each row group of a range of one.
+) -> Iterator[pa.Table]:
+    """Yield the rows of a whole object, or of each row group of a range of one, as they are asked.
 
     Raises:
         FormatError: it is damaged; the error names the key.
@@ -57,7 +57,8 @@ def tables_of(
         if len(body) < length:
             raise FormatError("an object is shorter than its manifest says")
         files = [body] if is_whole else split_groups(body)
-        return [read_groups(open_parquet(file, schema, refused)) for file in files]
+        for file in files:
+            yield read_groups(open_parquet(file, schema, refused))
 
 
 def pack_groups(

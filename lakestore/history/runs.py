@@ -132,7 +132,7 @@ class Runs(Generic[R]):
         self,
         age: int,
         file: StoredFile,
-        asked: list[Answer[list[pa.Table]]],
+        asked: list[Answer[Iterator[pa.Table]]],
         ranges: Sequence[Range],
         span: tuple[Place, Place],
     ) -> Iterator[tuple[Place, int, R]]:
@@ -143,7 +143,7 @@ class Runs(Generic[R]):
         yield from self._between(age, asked.pop(0)(), *span)
 
     def _between(
-        self, age: int, tables: Sequence[pa.Table], low: Place, high: Place
+        self, age: int, tables: Iterable[pa.Table], low: Place, high: Place
     ) -> Iterator[tuple[Place, int, R]]:
         for table in tables:
             for row in self._kind.from_table(table):
@@ -223,14 +223,15 @@ class Runs(Generic[R]):
         places = [(file.groups[n].start, file.groups[n].length) for n in wanted]
         return [(key, start, length) for start, length in joined(places)]
 
-    def _ask(self, file: StoredFile, ranges: Sequence[Range]) -> Answer[list[pa.Table]]:
+    def _ask(self, file: StoredFile, ranges: Sequence[Range]) -> Answer[Iterator[pa.Table]]:
         answer = ask(self._env, ranges)
         schema, is_whole = self._kind.schema, not file.groups
-        return lambda: [
+        # Decoded one by one: rows take many times the bytes that they are stored in.
+        return lambda: (
             table
             for each, body in zip(ranges, answer(), strict=True)
             for table in tables_of(each, body, schema, is_whole=is_whole)
-        ]
+        )
 
 
 def _first(group: Group) -> Place:

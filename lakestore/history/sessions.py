@@ -119,7 +119,7 @@ class Sessions:
         return [key for app in apps for key in self._loader.owners(app, session_id)]
 
     def apps(self) -> list[str]:
-        """Return the names of all apps that have sessions, by two listings of the whole lake.
+        """Return the names of all apps that have sessions, by a few requests for each.
 
         Raises:
             StorageError: the store failed.

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from lakestore.lake import Lake
+from lakestore.log.folders import folders
 from lakestore.log.keys import APPS, check_id, decode_id
-from lakestore.storage import ObjectStore
-
-_AFTER_ALL = "\x7f"
-"""Sorts after every key below a folder."""
 
 
 def chosen_apps(lake: Lake, app_name: str | None) -> list[str]:
@@ -27,16 +22,3 @@ def chosen_apps(lake: Lake, app_name: str | None) -> list[str]:
     if None in names:  # of a long name only a digest is in its keys
         names += lake.sessions.apps()
     return sorted({name for name in names if name is not None})
-
-
-def folders(store: ObjectStore, prefix: str) -> Iterator[str]:
-    """Yield what is right below the folder `prefix`: names, of folders or of objects.
-
-    Raises:
-        StorageError: the store failed.
-    """
-    after = ""
-    while (key := next(iter(store.names(prefix, after)), None)) is not None:
-        name, slash, _ = key.removeprefix(prefix).partition("/")
-        yield name
-        after = f"{prefix}{name}/{_AFTER_ALL}" if slash else key

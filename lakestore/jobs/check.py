@@ -13,13 +13,14 @@ from lakestore.checks import check_flag
 from lakestore.errors import FormatError, InputError, LakeError
 from lakestore.history.archive import Archive
 from lakestore.history.environment import Environment
-from lakestore.jobs.apps import chosen_apps, folders
+from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.check_files import FileCheck, is_readable
 from lakestore.jobs.check_logs import LogCheck
 from lakestore.jobs.check_packed import PackedCheck
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.findings import Finding, Findings, Look, Progress
 from lakestore.lake import Lake
+from lakestore.log.folders import folders
 from lakestore.log.keys import APPS, MARKER_KEY, RESERVED, app_logs, is_proof
 
 

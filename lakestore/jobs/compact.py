@@ -20,7 +20,7 @@ from lakestore.jobs.packing import PackTask
 from lakestore.jobs.repacking import plan_repacks
 from lakestore.jobs.running import Task, run_all
 from lakestore.lake import Lake
-from lakestore.log.commits import list_logs
+from lakestore.log.commits import count_commits
 from lakestore.log.keys import app_entries, app_logs, app_manifests, check_id
 
 if TYPE_CHECKING:
@@ -175,8 +175,8 @@ class _Compaction:
         """
         slices: list[tuple[str, str]] = []
         first, held = "", 0
-        for log, files in list_logs(self._lake.environment.store, app_logs(self._app)):
-            first, held = first or log, held + len(files.commits)
+        for log, commits in count_commits(self._lake.environment.store, app_logs(self._app)):
+            first, held = first or log, held + commits
             if held >= self._slice_commits:
                 slices.append((first, log))
                 first, held = "", 0

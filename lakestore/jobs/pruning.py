@@ -6,12 +6,13 @@ is asked for, and how it is told, is `lakestore.jobs.prune`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 from itertools import islice
 
-from lakestore.errors import LakeError, NotFoundError, StorageError
+from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, LAST, STATE, Place
 from lakestore.history.view import SessionView
 from lakestore.jobs.changes import Changes, Publisher
@@ -22,9 +23,12 @@ from lakestore.jobs.packing import shared_of
 from lakestore.jobs.rewriting import Rewriter
 from lakestore.lake import Lake
 from lakestore.log.keys import Scope, app_entries, app_logs, app_manifests, user_logs
+from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow, event_id, event_time
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
+
+logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _SESSIONS_AT_ONCE = 16
@@ -70,10 +74,13 @@ def idle_sessions(lake: Lake, wanted: Wanted, keep_last: int) -> Pruned:
     while batch := list(islice(views, _SESSIONS_AT_ONCE)):
         rows_of = lake.sessions.events(batch)
         for view, rows in zip(batch, rows_of, strict=True):
+            if isinstance(rows, LakeError):
+                # What was lost may be brought back from a copy, unless it is deleted.
+                _report(rows)
+                continue
             # A commit that came between was activity: the session is not idle, and stays.
             if wanted.dry_run or lake.sessions.end(view):
-                # One that cannot be read is idle all the same.
-                done.add(1, 0 if isinstance(rows, LakeError) else sum(map(nbytes, rows)))
+                done.add(1, sum(map(nbytes, rows)))
     return done
 
 
@@ -118,21 +125,35 @@ def old_events(lake: Lake, wanted: Wanted) -> Pruned:
 
 
 def _histories(lake: Lake, wanted: Wanted) -> Iterator[tuple[SessionView, list[EventRow]]]:
-    """Yield the living sessions that are old enough to have anything old, with all their rows."""
-    archive = lake.sessions.archive
+    """Yield the living sessions that are old enough to have anything old, with all their rows.
+
+    Those that cannot be read are passed over, with an error that is logged.
+    """
     views = lake.sessions.read_all(wanted.app_name, wanted.user_id)
     old = (view for view in views if view.created_at <= wanted.before)
     while batch := list(islice(old, _SESSIONS_AT_ONCE)):
         try:
-            packed = archive.rows_of([view.packed for view in batch if view.packed])
-        except NotFoundError:  # what was packed was packed again, and swept
-            batch = [lake.sessions.load(view.key) for view in batch]
-            packed = archive.rows_of([view.packed for view in batch if view.packed])
-        rows_of = iter(packed)
-        for view in batch:
-            below = next(rows_of) if view.packed else []
-            if view.alive:
-                yield view, [*below, *view.rows()]
+            yield from _with_rows(lake, batch)
+        except (NotFoundError, FormatError, UnreadableError):  # of some session: each by itself
+            for view in batch:
+                try:
+                    # What was packed may have been packed again, and swept.
+                    yield from _with_rows(lake, [lake.sessions.load(view.key)])
+                except (FormatError, UnreadableError) as error:
+                    _report(error)
+
+
+def _with_rows(
+    lake: Lake, views: Sequence[SessionView]
+) -> list[tuple[SessionView, list[EventRow]]]:
+    """Return those of `views` that live, with all their rows."""
+    rows_of = iter(lake.sessions.archive.rows_of([view.packed for view in views if view.packed]))
+    found = ((view, next(rows_of) if view.packed else []) for view in views)
+    return [(view, [*below, *view.rows()]) for view, below in found if view.alive]
+
+
+def _report(error: LakeError) -> None:
+    logger.error("a session cannot be read and was left as it is: %s", error)
 
 
 class _Cutter:

@@ -143,6 +143,32 @@ def list_logs(
     return iter(logs.items())
 
 
+def first_log(store: ObjectStore, prefix: str) -> str | None:
+    """Return the prefix of the first session log under `prefix`, None when there is none.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    return next((log for log, _ in _logs(store.names(prefix))), None)
+
+
+def count_commits(store: ObjectStore, prefix: str) -> Iterator[tuple[str, int]]:
+    """Yield (prefix of the log, number of commits) for each session log, by one listing.
+
+    Log by log, however many there are; what is in folders that are closed to us is left out.
+
+    Raises:
+        UnreadableError: a folder of many logs cannot be listed, so that nobody knows which.
+        StorageError: the store failed.
+    """
+    closed: list[UnreadableError] = []
+    for log, files in _logs(_names(store, prefix, "", closed)):
+        yield log, len(files.commits)
+    for error in closed:
+        if any(log_of(key) is None and may_hold_logs(key) for key in error.keys):
+            raise error
+
+
 def _names(
     store: ObjectStore, prefix: str, after: str, closed: list[UnreadableError]
 ) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from datetime import UTC, datetime
 from functools import lru_cache
-from threading import local
+from threading import Lock, local
 from typing import TYPE_CHECKING, Any
 
 from fsspec import AbstractFileSystem
@@ -26,6 +26,7 @@ SCHEME = "lakestore"
 """Files are named `lakestore://<key>`."""
 
 _SIZES_REMEMBERED = 65_536
+_BYTES_REMEMBERED = 64 * 2**20
 _NEVER_CHANGED = datetime.fromtimestamp(0, UTC)
 
 
@@ -40,6 +41,23 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
         super().__init__()
         self._store = store
         self._size_of = lru_cache(_SIZES_REMEMBERED)(store.size)
+        self._sizes: dict[str, int] = {}
+        self._ends: dict[str, bytes] = {}  # the latest last
+        self._remembered = 0
+        self._lock = Lock()
+
+    def know(self, key: str, size: int, end: bytes = b"") -> None:
+        """Take note of the size of an object and of its last bytes: they need no request then.
+
+        Of what is many megabytes ago the bytes are forgotten, and some day the size.
+        """
+        with self._lock:
+            self._remembered += len(end) - len(self._ends.pop(key, b""))
+            self._sizes[key], self._ends[key] = size, end
+            while self._remembered > _BYTES_REMEMBERED:
+                self._remembered -= len(self._ends.pop(next(iter(self._ends))))
+            if len(self._sizes) > _SIZES_REMEMBERED:
+                del self._sizes[next(iter(self._sizes))]
 
     @override
     def open(self, path: str, mode: str = "rb", **_: Any) -> RangeFile:
@@ -51,12 +69,14 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
         """
         if mode not in ("r", "rb"):
             raise PermissionError(f"the objects of a lake can only be read. {path=} {mode=}")
-        return RangeFile(self._store, self._strip_protocol(path), self.size(path))
+        key = self._strip_protocol(path)
+        return RangeFile(self._store, key, self.size(path), self._ends.get(key, b""))
 
     @override
     def size(self, path: str) -> int:
+        key = self._strip_protocol(path)
         try:
-            return self._size_of(self._strip_protocol(path))
+            return self._sizes[key] if key in self._sizes else self._size_of(key)
         except NotFoundError as error:
             raise FileNotFoundError(f"no such object. {path=}") from error
 
@@ -97,11 +117,12 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
 class RangeFile(io.RawIOBase):
     """One object as a file with a position for each thread."""
 
-    def __init__(self, store: ObjectStore, key: str, size: int) -> None:
-        """Read the object `key` of `store`, which has `size` bytes."""
+    def __init__(self, store: ObjectStore, key: str, size: int, end: bytes = b"") -> None:
+        """Read the object `key` of `store`, which has `size` bytes, the last of them `end`."""
         self._store = store
         self._key = key
         self._size = size
+        self._end = end
         self._here = local()
 
     @override
@@ -127,7 +148,11 @@ class RangeFile(io.RawIOBase):
         start = self.tell()
         left = max(0, self._size - start)
         wanted = left if size is None or size < 0 else min(size, left)
-        body = self._store.get_range(self._key, start, wanted) if wanted else b""
+        known = start - self._size + len(self._end)
+        if known >= 0:
+            body = self._end[known : known + wanted]
+        else:
+            body = self._store.get_range(self._key, start, wanted) if wanted else b""
         self._here.position = start + len(body)
         return body
 
