@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakestore.clock import Clock, NewToken
+from lakestore.errors import AlreadyExistsError
 from lakestore.log.marker import Limits
 from lakestore.storage import Metrics, ObjectStore, Pool
 
@@ -29,6 +31,17 @@ class Environment:
     """Whether this process writes rollups of long logs and folds of many entries."""
     cache_bytes: int
     """Bytes that each of the two caches, of sessions and of shared state, may hold."""
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Create an object under a name that was just drawn.
+
+        Whoever has that name taken is this very request, which the client has sent twice.
+
+        Raises:
+            StorageError: it was not created, or (`UnknownOutcomeError`) it may have been.
+        """
+        with suppress(AlreadyExistsError):
+            self.store.put_if_absent(key, body)
 
     def is_young(self, seen: float | None) -> bool:
         """Tell whether what was confirmed at `seen` may still be decided on."""

@@ -284,7 +284,9 @@ class Loader:
             for view in self._load_some(app_name, batch, started):
                 # One that was loaded by itself may have met a newer manifest.
                 before = view.packed.row if view.packed else packed[view.key.log]
-                if view.version > (before.version if before else 0):
+                # All of one that ended may have been packed, or erased, meanwhile.
+                has_own = bool(view.newest or view.rollup)
+                if has_own and view.version > (before.version if before else 0):
                     yield view, before
 
     def _fresh(self, logs: Mapping[str, LogFiles]) -> Iterator[tuple[Place, str, LogFiles]]:

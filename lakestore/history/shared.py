@@ -302,9 +302,8 @@ class SharedState:
         equal or later stamp for each of its keys.
         """
         try:
-            fold = self.read([scope])[scope]
             # A pruned key stands in runs alone: an entry has no row without a value.
-            rows = [row for row in fold.rows.values() if row.value is not None]
+            rows = [row for row in self.read([scope])[scope].rows.values() if row.value is not None]
             if rows:
                 stamp = self._stamper.stamp([scope])
                 body = state.encode(rows)

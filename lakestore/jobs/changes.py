@@ -294,7 +294,7 @@ class Publisher:
             dead += sum(map(kind.is_dead, group))
         body = writer.close()
         run = self._env.new_token()
-        self._env.store.put_if_absent(run_key(self._app, kind.name, run), body)
+        self._env.put_new(run_key(self._app, kind.name, run), body)
         places = zip(firsts, writer.groups, strict=True)
         groups = tuple(Group(first, it.start, it.length) for first, it in places)
         return StoredFile(

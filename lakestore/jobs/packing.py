@@ -112,7 +112,7 @@ def store_pack(environment: Environment, app_name: str, builder: PackBuilder) ->
     if not builder.rows:
         return None
     pack, name = builder.finish(), environment.new_token()
-    environment.store.put_if_absent(pack_key(app_name, EVENTS.name, name), pack.body)
+    environment.put_new(pack_key(app_name, EVENTS.name, name), pack.body)
     digest = sha256(pack.body).hexdigest()
     file = StoredFile(name, len(pack.body), pack.footer, pack.rows, digest, dead=pack.rows)
     return StoredPack(replace(pack, body=b""), file)

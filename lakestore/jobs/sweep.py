@@ -158,7 +158,7 @@ def _grace(lake: Lake, grace: timedelta | float | None) -> float:
 def _now(lake: Lake) -> StoreTime:
     """Return the store's time, which a new object tells."""
     store, key = lake.environment.store, proof_key(lake.environment.new_token())
-    store.put_if_absent(key, b"{}\n")
+    lake.environment.put_new(key, b"{}\n")
     try:
         # Were it not listed, nothing would count as old.
         read = next((one.modified for one in store.list(key) if one.key == key), 0.0)

@@ -26,7 +26,8 @@ Action = Callable[[Actor, Op], None]
 _RECENT = 2
 _SQL = f"""
 SELECT s.user_id, s.session_id, s.state,
-  list(e.event_id ORDER BY e.version, e.ordinal) FILTER (e.event_id IS NOT NULL)
+  list(CASE e.author WHEN 'lakestore' THEN e.event_json ELSE e.event_id END
+    ORDER BY e.version, e.ordinal) FILTER (e.event_id IS NOT NULL)
 FROM sessions AS s LEFT JOIN events AS e
   ON s.app_name = e.app_name AND s.user_id = e.user_id AND s.session_id = e.session_id
 WHERE s.app_name = '{APP}' GROUP BY ALL
@@ -81,12 +82,17 @@ def append(actor: Actor, op: Op) -> None:
 
 @action("talk")
 def talk(actor: Actor, op: Op) -> None:
-    """Append many events one by one, which makes the product roll up and fold on its own."""
+    """Append many events of a turn one by one, every `seconds`.
+
+    A hundred make the product roll up and fold on its own.
+    """
     session = actor.handle(op)
     if session is not None:
         for event in actor.events(op):
             if not actor.append(session, [event]).is_ok:
                 break
+            if op.seconds:
+                wait(actor, op)
 
 
 @action("pair")
@@ -142,7 +148,9 @@ def hand_on(actor: Actor, op: Op) -> None:
         session = actor.get(op.user, op.session)
     if session is not None:
         held = actor.process.handles.setdefault((op.user, op.session), [])
-        held[:] = [*held[-1:], Session.model_validate(session.model_dump())]
+        copied = Session.model_validate(session.model_dump())
+        actor.process.handed[id(copied)] = copied
+        held[:] = [*held[-1:], copied]
 
 
 @action("recent")
@@ -191,10 +199,9 @@ def user_events(actor: Actor, op: Op) -> None:
     call, table = actor.call("user events", lambda: actor.process.lake.user_events(APP, op.user))
     if call.is_ok:
         rows: dict[str, list[str]] = {}
-        for session, event in zip(
-            table["session_id"].to_pylist(), table["event_id"].to_pylist(), strict=True
-        ):
-            rows.setdefault(session, []).append(event)
+        for row in table.select(["session_id", "event_id", "event_json", "author"]).to_pylist():
+            text = row["event_json"] if row["author"] == "lakestore" else row["event_id"]
+            rows.setdefault(row["session_id"], []).extend(_ids_in(text))
         for session, ids in rows.items():
             call.seen.append(Seen((op.user, session), "", tuple(ids)))
 
@@ -222,8 +229,15 @@ def sql(actor: Actor, op: Op) -> None:
                 call.seen.append(Seen(name, None))
                 continue
             state = json.loads(row[2])
-            seen = Seen(name, state.get("life"), tuple(row[3] or ()), last=state.get("last"))
-            call.seen.append(seen)
+            ids = tuple(event for text in row[3] or () for event in _ids_in(text))
+            call.seen.append(Seen(name, state.get("life"), ids, last=state.get("last")))
+
+
+def _ids_in(text: str) -> list[str]:
+    """Return an event's id, or, of the JSON of one that stands for some that were pruned, ""s."""
+    if not text.startswith("{"):
+        return [text]
+    return [""] * json.loads(text)["customMetadata"]["lakestore_pruned"]["events"]
 
 
 @action("roll up")

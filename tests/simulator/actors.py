@@ -6,7 +6,7 @@ Owns how questions and answers become plain records for the checker. What an act
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 
-from lakestore.errors import StorageError, UnknownOutcomeError
+from lakestore.errors import ConflictError, StorageError, UnknownOutcomeError
 from tests.simulator.plan import APP, Op
 from tests.simulator.processes import Process
 from tests.simulator.record import Call, Name, Seen, SharedKey
@@ -34,6 +34,7 @@ _OUTCOMES: dict[type[Exception], str] = {
     StaleSessionError: "stale",
     SessionNotFoundError: "missing",
     AlreadyExistsError: "exists",
+    ConflictError: "conflict",
     UnknownOutcomeError: "unknown",
     StorageError: "failed",
 }
@@ -58,6 +59,8 @@ class Actor:
         self._near = near
         self._starts = 0
         self._named: dict[str, int] = {}
+        self.receipts: dict[str, Any] = {}
+        """What it was told of the users that it erased, which it keeps elsewhere."""
         self.final = False
         """Whether it reads after all others have ended."""
         self._begin()
@@ -114,7 +117,9 @@ class Actor:
         scheduler, process = self.world.scheduler, self.process
         scheduler.outside = self.name
         call = Call(kind, process.name, self.where, scheduler.tick(), final=self.final, **facts)
-        call.by_reader = process.lake.read_only
+        call.by_reader, call.born = process.lake.read_only, process.born
+        call.by_hand = call.handle in process.handed
+        call.times, call.wall = (scheduler.now, None), (process.lake.clock.wall(), None)
         self.world.calls.append(call)
         before = process.faults, process.stalls
         scheduler.note(f"{kind} {_words(call)}begins")
@@ -126,6 +131,8 @@ class Actor:
             call.outcome = outcome_of(error)
         call.faults, call.stalls = process.faults - before[0], process.stalls - before[1]
         call.ended = scheduler.tick()
+        call.times = call.times[0], scheduler.now
+        call.wall = call.wall[0], process.lake.clock.wall()
         scheduler.note(f"{kind} {_words(call)}-> {call.outcome}")
         return call, answer
 
@@ -147,7 +154,7 @@ class Actor:
         if session is None:
             call.seen.append(Seen(name, None))
             return
-        ids = tuple(event.id for event in session.events)
+        ids = ids_of(session.events)
         seen = Seen(
             name,
             session.state.get("life"),
@@ -158,7 +165,8 @@ class Actor:
         )
         call.seen.append(seen)
         call.shared, call.scopes = shared_of(session), (name[0], "")
-        self.world.scheduler.note(f"sees {' '.join(ids) or 'no events'}, {_state(session)}")
+        shown = " ".join(event or "(pruned)" for event in ids) or "no events"
+        self.world.scheduler.note(f"sees {shown}, {_state(session)}")
 
     def handle(self, op: Op) -> Session | None:
         """Return a `Session` object to work with, reading the session if there is none yet."""
@@ -183,8 +191,8 @@ class Actor:
     def after_append(self, call: Call, session: Session) -> None:
         """Record what the object shows after an append that was acknowledged."""
         if call.is_ok and call.session:
-            ids = tuple(event.id for event in session.events)
-            call.seen.append(Seen(call.session, session.state.get("life"), ids))
+            self.process.handed.pop(id(session), None)
+            call.seen.append(Seen(call.session, session.state.get("life"), ids_of(session.events)))
 
     def events(self, op: Op) -> list[Event]:
         """Make events that nobody else makes."""
@@ -197,6 +205,7 @@ class Actor:
                 Event(
                     id=event_id,
                     author="user",
+                    invocation_id=op.event or self.where,
                     timestamp=1.0 if op.event else self.world.scheduler.now,
                     actions=EventActions(state_delta=delta),
                 )
@@ -232,7 +241,7 @@ def facts_of(session: Session, events: list[Event]) -> dict[str, Any]:
     return {
         "session": (session.user_id, session.id),
         "life": session.state.get("life"),
-        "known": tuple(event.id for event in session.events),
+        "known": ids_of(session.events),
         "sent": tuple(event.id for event in events),
         "writes": {
             key: value
@@ -240,7 +249,17 @@ def facts_of(session: Session, events: list[Event]) -> dict[str, Any]:
             for key, value in shared_keys(session.user_id, event.actions.state_delta)
         },
         "handle": id(session),
+        "turn": events[0].invocation_id,
     }
+
+
+def ids_of(events: Iterable[Event]) -> tuple[str, ...]:
+    """Return the ids of events, "" for each one that was pruned."""
+    found: list[str] = []
+    for event in events:
+        pruned = (event.custom_metadata or {}).get("lakestore_pruned")
+        found += [""] * pruned["events"] if pruned else [event.id]
+    return tuple(found)
 
 
 def shared_keys(user: str, delta: Mapping[str, Any]) -> Iterator[tuple[SharedKey, Any]]:

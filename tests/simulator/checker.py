@@ -4,53 +4,69 @@ Imports nothing of the product. The rules, per life of a session (from its creat
 what readers are shown are beginnings of one sequence, which never gets shorter; it holds what was
 acknowledged, once, in whole commits, nothing that nobody sent. Per key of shared state: there is
 one order of all writes that explains every reader, and in which what was read comes before what was
-written afterwards.
+written afterwards. What jobs may take away of it is `tests.simulator.forgetting`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.simulator.record import Call, Name, Seen, SharedKey
+from tests.simulator.forgetting import Forgetting
+from tests.simulator.raw import Stored
+from tests.simulator.record import Call, Name, Seen
 from tests.simulator.shared_state import check_shared
 
 
 def check(calls: Sequence[Call], names: Sequence[Name]) -> list[str]:
     """Return what is wrong, a sentence each, the plainest first."""
-    found = [*_errors(calls), *check_shared(calls)]
+    forgetting = Forgetting(calls)
+    found = [*_errors(calls), *check_shared(calls, forgetting)]
     for name in names:
-        found += _Session(name, calls).check()
+        found += _Session(name, calls, forgetting).check()
     return found
 
 
-def check_stored(
-    calls: Sequence[Call],
-    stored: Mapping[Name, Sequence[str]],
-    shared: Mapping[SharedKey, str],
-) -> Iterator[str]:
+def check_stored(calls: Sequence[Call], stored: Stored) -> Iterator[str]:
     """Yield where what is stored differs from what readers were shown in the end."""
+    yield from (f"a manifest names what is not there: {key}" for key in stored.missing)
     for call in calls:
         if call.final and call.is_ok:
             for seen in call.seen:
-                there = stored.get(seen.session)
+                there = stored.events.get(seen.session)
                 if seen.life is None and there is not None:
                     yield f"{call.where} {call.kind}: shows no session, but stored is {there}"
-                elif seen.events is not None and tuple(there or ()) != seen.events:
+                elif seen.events is not None and not _agree(there or (), seen.events):
                     yield f"{call.where} {call.kind}: shows {seen.events}, but stored is {there}"
             for key, value in (call.shared or {}).items():
-                if shared.get(key) != value:
-                    yield f"{call.where}: shows {key} {value}, but stored is {shared.get(key)}"
+                if stored.shared.get(key) != value:
+                    known = stored.shared.get(key)
+                    yield f"{call.where}: shows {key} {value}, but stored is {known}"
+
+
+def erased_of(calls: Sequence[Call], user: str) -> set[str]:
+    """Return the lives of a user that were erased for certain, and the ids of their events."""
+    lives = Forgetting(calls).erased_lives(user)
+    return lives | {event for call in calls if call.life in lives for event in call.sent}
+
+
+def _agree(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Tell whether two show the same events, as far as neither lacks what was pruned."""
+    return len(first) == len(second) and all(
+        not (one and other) or one == other for one, other in zip(first, second, strict=True)
+    )
 
 
 def _errors(calls: Sequence[Call]) -> Iterator[str]:
     """Nobody meets an error that nothing has caused."""
     for call in calls:
         known = ("ok", "crashed", "stale", "missing", "exists", "unknown", "failed")
-        if call.outcome not in known:
+        if call.outcome not in known and not (call.outcome == "conflict" and call.job):
             yield f"{call.where} {call.kind}: raises {call.outcome}"
+        if call.job and call.job.found:
+            yield f"{call.where} {call.kind}: finds {call.job.found}"
         if call.outcome in ("unknown", "failed"):
-            writes = call.kind in ("append", "create", "delete")
+            writes = call.kind in ("append", "create", "delete") or call.job is not None
             if not call.faults and not (writes and call.stalls and call.outcome == "unknown"):
                 yield f"{call.where} {call.kind}: {call.outcome}, and nothing had happened"
 
@@ -72,8 +88,9 @@ class _View:
 class _Session:
     """Everything that was asked of one session."""
 
-    def __init__(self, name: Name, calls: Sequence[Call]) -> None:
+    def __init__(self, name: Name, calls: Sequence[Call], forgetting: Forgetting) -> None:
         self._name = name
+        self._forgetting = forgetting
         self._calls = [call for call in calls if call.session == name]
         self._appends = [call for call in self._calls if call.kind == "append"]
         self._life_of = {event: call.life for call in self._appends for event in call.sent}
@@ -97,7 +114,7 @@ class _Session:
 
     def _life(self, seen: Seen) -> str | None:
         """Return whose events those are, for a reader that does not tell."""
-        return next((self._life_of.get(event) for event in seen.events or ()), None)
+        return next((self._life_of.get(event) for event in seen.events or () if event), None)
 
     def _check_life(self, life: str) -> Iterator[str]:
         mine = [
@@ -105,19 +122,19 @@ class _Session:
             for call, seen in self._seen
             if seen.life == life or (seen.life == "" and self._life(seen) == life)
         ]
-        truth: tuple[str, ...] = max(
-            (seen.events for _, seen in mine if seen.events is not None), key=len, default=()
-        )
+        truth = _merged([seen.events for _, seen in mine if seen.events is not None])
         truth = self._with_glimpsed(life, truth, {seen.last for _, seen in mine})
         yield from self._check_truth(life, truth)
         views = []
         for call, seen in mine:
-            wrong = self._compare(seen, truth)
+            length = self._length(seen, truth)
+            wrong = self._compare(seen, truth, length)
             if wrong:
                 yield f"{call.where} {call.kind}: {self._text} {wrong}"
-            else:
-                views.append(_View(call, seen, self._length(seen, truth)))
+            elif length is not None:
+                views.append(_View(call, seen, length))
         yield from self._check_growth(views)
+        yield from self._check_pruned(life, truth, views)
         yield from self._check_acknowledged(life, truth)
 
     def _with_glimpsed(
@@ -132,9 +149,10 @@ class _Session:
         return truth
 
     def _check_truth(self, life: str, truth: tuple[str, ...]) -> Iterator[str]:
-        if len(set(truth)) < len(truth):
+        known = [event for event in truth if event]
+        if len(set(known)) < len(known):
             yield f"{self._text} holds an event twice: {truth}"
-        for event in truth:
+        for event in known:
             if event not in self._life_of:
                 yield f"{self._text} holds an event that nobody sent: {event}"
             elif self._life_of[event] != life:
@@ -142,32 +160,34 @@ class _Session:
         for call in self._batches:
             if not set(call.sent).isdisjoint(truth):
                 at = truth.index(next(event for event in call.sent if event in truth))
-                if truth[at : at + len(call.sent)] != call.sent:
+                if not _agree(truth[at : at + len(call.sent)], call.sent):
                     yield f"{call.where}: a commit is not there as a whole: {call.sent} in {truth}"
 
-    def _compare(self, seen: Seen, truth: tuple[str, ...]) -> str | None:
+    def _compare(self, seen: Seen, truth: tuple[str, ...], length: int | None) -> str | None:
         """Return how what was shown differs from a beginning of the truth."""
-        if seen.events is not None and seen.events != truth[: len(seen.events)]:
+        if seen.events is not None and not _agree(seen.events, truth[: len(seen.events)]):
             return f"shows {seen.events}, and another reader is shown {truth}"
-        if seen.last is not None and seen.last not in truth:
+        if seen.last is not None and seen.last not in truth and "" not in truth:
             return f"has the state of an event that is not there: {seen.last}"
-        length = self._length(seen, truth)
-        if seen.tail is not None and seen.tail != truth[max(0, length - 2) : length]:
+        if length is None:
+            return None
+        if seen.tail is not None and not _is_end(seen.tail, truth[:length]):
             return f"shows {seen.tail} as the last events of {truth[:length]}"
-        if seen.complete and seen.last != (truth[length - 1] if length else None):
+        if seen.complete and not _is_last(seen.last, truth[:length]):
             return f"shows the state of {seen.last} with the events {truth[:length]}"
-        for call in self._batches:
-            there = [event in truth[:length] for event in call.sent]
-            if any(there) and not all(there):
-                return f"shows a part of a commit: {truth[:length]} of {call.sent}"
+        if not all(map(_is_whole_in(truth[:length]), self._batches)):
+            return f"shows a part of a commit: {truth[:length]}"
         return None
 
     @staticmethod
-    def _length(seen: Seen, truth: tuple[str, ...]) -> int:
+    def _length(seen: Seen, truth: tuple[str, ...]) -> int | None:
+        """Return how many events there were for a reader; None when nobody can tell."""
         if seen.events is not None:
             return len(seen.events)
-        last = seen.tail[-1] if seen.tail else seen.last
-        return truth.index(last) + 1 if last in truth else 0
+        last = (seen.tail[-1] if seen.tail else None) or seen.last
+        if last is None:
+            return 0
+        return truth.index(last) + 1 if last in truth else None
 
     def _check_growth(self, views: list[_View]) -> Iterator[str]:
         """What was shown, or acknowledged, is shown to everyone who asks afterwards."""
@@ -185,6 +205,40 @@ class _Session:
                     f" after {longest.call.where} {longest.call.kind} had {longest.length}"
                 )
 
+    def _check_pruned(
+        self, life: str, truth: tuple[str, ...], views: Sequence[_View]
+    ) -> Iterator[str]:
+        """Only what a prune may take is hidden, and then from all who come later, for good."""
+        for view in views:
+            call, events = view.call, view.seen.events
+            shown = set(events or view.seen.tail or ())
+            first = 0 if events is not None else view.length - len(view.seen.tail or ())
+            hidden = [
+                event
+                for event, there in zip(
+                    truth[first : view.length], events or view.seen.tail or (), strict=True
+                )
+                if not there
+            ]
+            for event in hidden:
+                why = self._forgetting.hiding(self._name, event, call, shown - {""})
+                if why:
+                    yield f"{call.where} {call.kind}: {self._text} hides {event}, {why}"
+            back = shown & self._gone_by(life, truth, views, call.born)
+            if back:
+                yield f"{call.where} {call.kind}: {self._text} shows what was pruned: {back}"
+
+    def _gone_by(
+        self, life: str, truth: tuple[str, ...], views: Sequence[_View], born: int
+    ) -> set[str]:
+        """Return what was pruned for everyone who has read nothing before."""
+        gone = self._forgetting.must_hide(self._name, life, truth, born)
+        for view in views:
+            events = view.seen.events or ()
+            if "" in events and view.call.ended_before(born):
+                gone |= {event for event, there in zip(truth, events, strict=False) if not there}
+        return gone - {""}
+
     def _check_acknowledged(self, life: str, truth: tuple[str, ...]) -> Iterator[str]:
         for call in self._appends:
             if call.is_ok and call.life == life:
@@ -198,7 +252,8 @@ class _Session:
     def _check_deaths(self) -> Iterator[str]:
         """A session ends only by a delete, and then for good."""
         creates = {c.life: c for c in self._calls if c.kind == "create" and c.life}
-        deletes = [call for call in self._calls if call.kind == "delete"]
+        enders = self._forgetting.enders(self._name[0])
+        deletes = [*(call for call in self._calls if call.kind == "delete"), *enders]
         for life, create in creates.items():
             alive = [call for call, seen in self._seen if self._is_of(seen, life)]
             known = [call.ended for call in alive if call.ended is not None]
@@ -209,10 +264,17 @@ class _Session:
                     or call.ended > create.began]  # fmt: skip
             gone = [call for call, seen in self._seen if self._is_gone(seen, life)]
             for call in gone:
-                if call.began > begun and not any(end.began < (call.ended or 0) for end in ends):
+                causes = [end for end in ends if end.began < (call.ended or 0)]
+                if call.began > begun and not causes:
                     yield f"{call.where} {call.kind}: {self._text} of {life} is gone, undeleted"
+                elif call.began > begun and not any(self._may_end(end, life) for end in causes):
+                    yield f"{call.where} {call.kind}: {self._text} of {life} is gone, not idle"
             over = [call for call in gone if call.began > begun]
-            over += [call for call in deletes if call.is_ok and call.began > begun]
+            over += [
+                call
+                for call in deletes
+                if call.is_ok and call.began > begun and call.kind != "prune sessions"
+            ]
             yield from self._check_for_good(life, alive, over)
 
     def _check_for_good(
@@ -228,6 +290,19 @@ class _Session:
             if call.began > dead and not again:
                 yield f"{call.where} {call.kind}: {self._text} of {life} is there after its end"
 
+    def _may_end(self, end: Call, life: str) -> bool:
+        """Tell whether a delete, erase or prune had reason to end a life."""
+        if end.kind != "prune sessions":
+            return True
+        mine = [seen.events for _, seen in self._seen if seen.events and self._is_of(seen, life)]
+        truth = _merged(mine)
+        unseen = [
+            call
+            for call in self._appends
+            if call.life == life and not call.is_ok and not set(call.sent) & set(truth)
+        ]
+        return self._forgetting.was_idle(end, truth, unseen, life)
+
     def _is_of(self, seen: Seen, life: str | None) -> bool:
         return seen.life == life or (seen.life == "" and self._life(seen) == life)
 
@@ -240,20 +315,54 @@ class _Session:
             ended = call.ended or 0
             others = [other for other in self._calls if other is not call and other.began < ended]
             ends = [other for other in others if other.kind in ("delete", "create")]
-            if call.outcome == "missing" and not any(end.kind == "delete" for end in ends):
+            jobs = self._forgetting.enders(self._name[0])
+            killed = any(job.began < ended for job in jobs)
+            killed = killed or any(end.kind == "delete" for end in ends)
+            if call.outcome == "missing" and not killed:
                 yield f"{call.where} {call.kind}: {self._text} is missing, and nobody deleted it"
             if call.outcome == "exists" and not any(end.kind == "create" for end in ends):
                 yield f"{call.where} {call.kind}: {self._text} exists, and nobody created it"
-            if call.outcome == "stale" and not self._has_overtaken(call, others):
+            is_cut = call.by_hand and self._forgetting.may_have_cut(self._name[0], call)
+            overtaken = killed or is_cut or self._has_overtaken(call, others)
+            if call.outcome == "stale" and not overtaken:
                 yield f"{call.where} {call.kind}: {self._text} is stale, and nobody was faster"
 
     @staticmethod
     def _has_overtaken(call: Call, others: Sequence[Call]) -> bool:
         for other in others:
-            if other.kind == "delete":
-                return True
             unknown = set(other.sent) - set(call.known) - set(call.sent)
             # What one object has appended itself, it knows: its tasks are put in order.
             if unknown and not (other.is_ok and other.handle == call.handle):
                 return True
         return False
+
+
+def _merged(shown: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return all that readers were shown as one: of each place what any of them knows."""
+    truth: list[str] = []
+    for events in sorted(shown, key=len, reverse=True):
+        truth += [""] * (len(events) - len(truth))
+        for place, event in enumerate(events):
+            truth[place] = truth[place] or event
+    return tuple(truth)
+
+
+def _is_end(tail: Sequence[str], events: Sequence[str]) -> bool:
+    """Tell whether `tail` is the last two of `events`, of which some may have been pruned."""
+    if len(tail) < min(2, len(events)) or (len(tail) > 2 and "" not in tail):
+        return False
+    return _agree(tail, events[len(events) - len(tail) :])
+
+
+def _is_last(event: str | None, events: Sequence[str]) -> bool:
+    return event is None if not events else events[-1] in (event, "")
+
+
+def _is_whole_in(events: Sequence[str]) -> Callable[[Call], bool]:
+    """Return what tells whether all events of a commit are there, or none is."""
+
+    def is_whole(call: Call) -> bool:
+        there = [event in events for event in call.sent]
+        return all(there) or not any(there) or "" in events
+
+    return is_whole

@@ -65,6 +65,7 @@ _KEYS = ("user:k", "app:k", "user:j")
 _SESSIONS = (("u", "s"), ("u", "s"), ("u", "s"), ("u", "t"), ("v", "s"))
 _SKEWS = (0.0, 0.0, 40.0, -40.0, 600.0, -600.0)
 _WAITS = (1.0, 0.6 * VIEW_AGE, 1.1 * VIEW_AGE, 1.1 * GRACE)
+_WAITS_OF_JOBS = (*_WAITS, 8.0 * GRACE)
 _WEIGHTS = {
     "append": 24,
     "get": 8,
@@ -80,7 +81,7 @@ _WEIGHTS = {
     "pair": 2,
     "hand on": 2,
 }
-"""What actors do in drawn histories, and how often. A new job is one line more."""
+"""What actors do in drawn histories, and how often."""
 _SWEEPING = {
     **dict.fromkeys(("get", "list", "create", "fold", "wait", "recent"), 4),
     **dict.fromkeys(("user events", "user state", "pair", "hand on"), 2),
@@ -89,6 +90,23 @@ _SWEEPING = {
     "delete": 1,
 }
 """The same for histories in which logs are swept."""
+JOBS = {
+    "compact": 14,
+    "sweep": 10,
+    "check": 2,
+    "prune sessions": 2,
+    "prune events": 4,
+    "prune state": 3,
+    "erase": 2,
+    "finish": 2,
+}
+"""What jobs do in histories with jobs, and how often, besides the rest."""
+FORGETTING = {"prune sessions", "prune events", "prune state", "erase", "finish"}
+"""Those that take something away."""
+_WITH_JOBS = {**_WEIGHTS, "append": 20, "talk": 2, "roll up": 4, **JOBS}
+_PACKING = {**_SWEEPING, "append": 16, "overtake": 4, "roll up": 3, "compact": 20, "sweep": 16}
+"""The same where nothing is forgotten, but a lot is packed and swept."""
+_AGES = (5.0, 0.3 * VIEW_AGE, 1.1 * VIEW_AGE, 1.1 * GRACE)
 _WEATHERS = (
     Weather(0.15),
     Weather(0.5, torn=0.2),
@@ -104,13 +122,16 @@ _WEATHERS = (
 
 _SQL_EVERY = 32
 """In one of so many histories actors ask SQL too, which takes longer than all else."""
+_BLOCK = 100
+"""So many seeds in a row have jobs in their histories, then as many have none."""
 
 
 def drawn(seed: int) -> Plan:
-    """Return the plan that belongs to a seed."""
+    """Return the plan that belongs to a seed; every other hundred of them has jobs in it."""
     draw = Random(seed)
     names = "ABCD"[: draw.choice((2, 2, 3, 3, 4))]
-    weights = draw.choice((_WEIGHTS, _SWEEPING))
+    has_jobs = seed // _BLOCK % 2
+    weights = draw.choice((_WITH_JOBS, _PACKING) if has_jobs else (_WEIGHTS, _SWEEPING))
     if seed % _SQL_EVERY == 0:
         weights = {**weights, "sql": 10}
     actors = {name: script(*_ops(draw, weights, draw.randint(3, 8))) for name in names}
@@ -130,10 +151,10 @@ def _early(draw: Random) -> list[Op]:
 
 def _ops(draw: Random, weights: Mapping[str, int], number: int) -> list[Op]:
     kinds = draw.choices(list(weights), list(weights.values()), k=number)
-    return [_op(draw, kind) for kind in kinds]
+    return [_op(draw, kind, jobs="compact" in weights) for kind in kinds]
 
 
-def _op(draw: Random, kind: str) -> Op:
+def _op(draw: Random, kind: str, *, jobs: bool) -> Op:
     user, session = draw.choice(_SESSIONS)
     sets = tuple(key for key in _KEYS if draw.random() < 0.25)
     if kind == "append":
@@ -147,4 +168,16 @@ def _op(draw: Random, kind: str) -> Op:
             singly=draw.random() < 0.3,
             old=draw.random() < 0.15,
         )
+    if kind == "talk":
+        return Op(kind, session, user, sets, events=3, seconds=draw.choice(_AGES[:3]))
+    if kind == "wait" and jobs:
+        return Op(kind, seconds=draw.choice(_WAITS_OF_JOBS))
+    if kind in JOBS:
+        return _job(draw, kind, user)
     return Op(kind, session, user, sets, seconds=draw.choice(_WAITS))
+
+
+def _job(draw: Random, kind: str, user: str) -> Op:
+    if kind.startswith("prune"):
+        user = draw.choice((user, "*"))
+    return Op(kind, user=user, singly=draw.random() < 0.3, seconds=draw.choice(_AGES))

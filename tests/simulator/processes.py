@@ -154,12 +154,15 @@ class Process:
         self.near = near
         self.scheduler = world.scheduler
         self.name = name
+        self.born = world.scheduler.ticks
         self.life = Life()
         self.faults = 0
         """What has happened to its requests, but for stalls."""
         self.stalls = 0
         self.handles: dict[tuple[str, str], list[Session]] = {}
         """What it holds of each session, the newest last."""
+        self.handed: dict[int, Session] = {}
+        """By its id, each `Session` that came from elsewhere, without a marker."""
         with world.scheduler.alone():
             self.lake = Lake(
                 RemoteStore(world.bucket, self),
@@ -171,6 +174,7 @@ class Process:
                 pools=lambda workers, *_: FiberPool(self, workers),
             )
         self.service = SyncSessionService(self.lake)
+        world.processes.append(self)
 
     def disturb(self, fault: str) -> None:
         """Note that something has happened to one of its requests."""

@@ -19,9 +19,10 @@ class Seen:
     life: str | None
     """What the session's creation named itself; None when there is no such session."""
     events: tuple[str, ...] | None = None
-    """The ids of all its events, in order; None when they were not asked for."""
+    """The ids of all its events, in order, "" for one that was pruned; None when they were not
+    asked for."""
     tail: tuple[str, ...] | None = None
-    """The ids of its last events."""
+    """The ids of its last events; what stands for pruned ones counts as so many."""
     last: str | None = None
     """What its state says is its last event; None when there is none."""
     complete: bool = False
@@ -29,8 +30,22 @@ class Seen:
 
 
 @dataclass(slots=True)
+class Job:
+    """What a job was asked to forget, and what it says of it."""
+
+    user: str | None = None
+    """Whose; None for everyone's."""
+    before: float | None = None
+    """Of a prune: what was last touched then or earlier, by the clocks of its writers."""
+    status: str = ""
+    """Of an erase: `published`, `pending` or `done`, as its receipt says."""
+    found: tuple[str, ...] = ()
+    """What a check found lost, or a receipt left."""
+
+
+@dataclass(slots=True)
 class Call:
-    """One call of a service."""
+    """One call of a service, or a job."""
 
     kind: str
     process: str
@@ -41,7 +56,8 @@ class Call:
     ended: int | None = None
     """None when its process crashed."""
     outcome: str = "crashed"
-    """`ok`, or what was raised: `stale`, `missing`, `exists`, `unknown`, `failed`; else a text."""
+    """`ok`, or what was raised: `stale`, `missing`, `exists`, `unknown`, `failed`, `conflict`; else
+    a text."""
     session: Name | None = None
     life: str | None = None
     """The life of the session that the caller knew."""
@@ -51,6 +67,8 @@ class Call:
     """The events that it appends."""
     writes: Mapping[SharedKey, str] = field(default_factory=dict)
     """What it sets in shared state: for each key a value that nothing else sets."""
+    turn: str = ""
+    """The invocation that these events belong to."""
     handle: int = 0
     """Names the `Session` object."""
     faults: int = 0
@@ -65,6 +83,16 @@ class Call:
     """Whether its process has the lake open for reading only, and can mend nothing."""
     final: bool = False
     """Whether it was made after all others, by a reader to whom nothing happens."""
+    born: int = 0
+    """When its process began: what it shows cannot be older in any cache."""
+    times: tuple[float, float | None] = (0.0, None)
+    """When it began and ended, in seconds of virtual time."""
+    wall: tuple[float, float | None] = (0.0, None)
+    """The same by its process's clock."""
+    by_hand: bool = False
+    """Whether the `Session` object came from elsewhere, and shows its last event only."""
+    job: Job | None = None
+    """What it is allowed to forget, or has found, if it is a job's."""
 
     @property
     def is_ok(self) -> bool:

@@ -1,7 +1,9 @@
 """All scenarios, by name."""
 
 from tests.simulator.scenario import Scenario
+from tests.simulator.scenarios_of_forgetting import FORGETTING
+from tests.simulator.scenarios_of_jobs import JOBS
 from tests.simulator.scenarios_of_logs import LOGS
 from tests.simulator.scenarios_of_state import STATE
 
-SCENARIOS: dict[str, Scenario] = {**LOGS, **STATE}
+SCENARIOS: dict[str, Scenario] = {**LOGS, **STATE, **JOBS, **FORGETTING}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tests.simulator.forgetting import LATE, Forgetting
 from tests.simulator.record import Call, SharedKey
 
 _NEVER = 1 << 60
@@ -31,7 +32,7 @@ class _Write:
         return min((c.ended for c in self.calls if c.is_ok and c.ended), default=_NEVER)
 
 
-def check_shared(calls: Sequence[Call]) -> Iterator[str]:
+def check_shared(calls: Sequence[Call], forgetting: Forgetting) -> Iterator[str]:
     """Yield what is wrong with shared state."""
     writes: dict[SharedKey, dict[str, _Write]] = {}
     for call in calls:
@@ -41,7 +42,7 @@ def check_shared(calls: Sequence[Call]) -> Iterator[str]:
     readers = [call for call in calls if call.shared is not None and call.is_ok]
     for key, known in sorted(writes.items()):
         mine = [call for call in readers if key[0] in call.scopes]
-        yield from _Key(key, known, mine, shown).check()
+        yield from _Key(key, known, mine, shown, forgetting).check()
     for call in readers:
         for key, value in (call.shared or {}).items():
             write = writes.get(key, {}).get(value)
@@ -66,9 +67,15 @@ class _Key:
     """All that was written to one key, and who was shown it."""
 
     def __init__(
-        self, key: SharedKey, writes: dict[str, _Write], readers: Sequence[Call], known: _Known
+        self,
+        key: SharedKey,
+        writes: dict[str, _Write],
+        readers: Sequence[Call],
+        known: _Known,
+        forgetting: Forgetting,
     ) -> None:
         self._key = key
+        self._forgetting = forgetting
         self._known = known
         self._shown_events = {event for events in known.values() for _, event in events}
         self._writes = writes
@@ -79,6 +86,7 @@ class _Key:
     def check(self) -> Iterator[str]:
         """Yield what is wrong with it."""
         yield from self._lost()
+        yield from self._back()
         self._order_by_knowledge()
         self._order_by_readers()
         cycle = _cycle(self._before)
@@ -95,9 +103,34 @@ class _Key:
     def _lost(self) -> Iterator[str]:
         """A key that was written, or shown, is shown to everyone who asks afterwards."""
         for call in self._readers:
-            if self._shown(call) is None:
-                for write in self._due(call):
-                    yield f"{call.where} {call.kind}: {'/'.join(self._key)} lacks {write.value}"
+            due = [*self._due(call)] if self._shown(call) is None else []
+            if due and not self._may_lack(call, due):
+                values = [write.value for write in due]
+                yield f"{call.where} {call.kind}: {'/'.join(self._key)} lacks {values}"
+
+    def _may_lack(self, call: Call, due: Sequence[_Write]) -> bool:
+        return self._forgetting.may_lack(self._key, [write.calls for write in due], call)
+
+    def _back(self) -> Iterator[str]:
+        """What was pruned or erased does not come back, once everyone had time to notice."""
+        for call in self._readers:
+            write = self._writes.get(self._shown(call) or "")
+            if write is None:
+                continue
+            erase = self._forgetting.is_erased(self._key, write.calls, call)
+            job = erase or self._forgetting.must_lack(self._key, write.calls, call)
+            if job:
+                yield (
+                    f"{call.where} {call.kind}: {'/'.join(self._key)} shows {write.value}, which"
+                    f" {job.where} {job.kind} has taken"
+                )
+            for other in self._readers:
+                noticed = (other.times[1] or 0.0) + LATE < call.times[0]
+                if noticed and self._shown(other) is None and write in [*self._due(other)]:
+                    yield (
+                        f"{call.where} {call.kind}: {'/'.join(self._key)} shows {write.value}"
+                        f" again, which {other.where} did not find any more"
+                    )
 
     def _due(self, call: Call) -> Iterator[_Write]:
         """Yield the writes that a reader must be shown, or a later one."""
@@ -105,7 +138,8 @@ class _Key:
         if call.final:  # someone has read everything before, and mended what was left undone
             events |= self._shown_events
         for write in self._writes.values():
-            if write.acknowledged < call.began or write.value in events:
+            is_due = write.acknowledged < call.began or write.value in events
+            if is_due and not self._forgetting.may_be_erased(self._key, write.calls, call):
                 yield write
 
     def _order_by_readers(self) -> None:
@@ -118,13 +152,18 @@ class _Key:
                           f" due to show {write.value} or a later one")  # fmt: skip
             for other in self._readers:
                 before = self._shown(other)
-                if other.by_reader:
+                if other.by_reader or self._erased(before, call):
                     # What its writer has left undone, it is shown and cannot complete: others
                     # may not see it before someone does.
                     continue
                 if before is not None and other.ended_before(call.began):
                     self._put(before, shown, f"{other.where} showed {before}, and then"
                               f" {call.where} {shown}")  # fmt: skip
+
+    def _erased(self, value: str | None, call: Call) -> bool:
+        """Tell whether a value that was shown may count for nobody any more."""
+        write = self._writes.get(value or "")
+        return write is not None and self._forgetting.may_be_erased(self._key, write.calls, call)
 
     def _order_by_knowledge(self) -> None:
         """A process writes after what it knows of."""

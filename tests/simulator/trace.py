@@ -11,6 +11,9 @@ _LOGS = re.compile(r"events/log/(?:app=[^/]*/)?(?:user=([^/]*)/)?(?:session=([^/
 _ENTRY = re.compile(
     r"state/entries/app=[^/]*/user=([^/]*)/0*([0-9]+)-0*([0-9]+)-(.{4})[0-9a-f]{12}(f?)\.parquet"
 )
+_MANIFEST = re.compile(r"manifests/app=[^/]*/0*([0-9]+)\.json")
+_FILE = re.compile(r"(pack|run)s/app=[^/]*/([a-z]+)/([0-9a-f]{4})[0-9a-f]{12}\.parquet")
+_PROOF = re.compile(r"proof-([0-9a-f]{4})[0-9a-f]{12}\.json")
 _ENTRIES = re.compile(r"state/entries/(?:app=[^/]*/)?(?:user=([^/]*)/)?")
 
 
@@ -31,7 +34,7 @@ def short(key: str, *, name: bool = False, stamp: bool = True) -> str:
     Args:
         key: The key, or the beginning of some.
         name: Only what tells it from others in a listing.
-        stamp: With the stamp of an entry.
+        stamp: With what is drawn: the stamp of an entry, the token of a pack or run.
     """
     if match := _LOG.fullmatch(key):
         user, session, version, rollup = match.groups()
@@ -42,6 +45,13 @@ def short(key: str, *, name: bool = False, stamp: bool = True) -> str:
         when = f"{int(micros) % 10**11 / 10**6:.6f}+{counter or 0}-{token}"
         when = f"{when if stamp else 'entry'}{' (fold)' if fold else ''}"
         return when.replace(" ", "") if name else f"state of {_whose(user)} {when}"
+    if match := _MANIFEST.fullmatch(key):
+        return match[1] if name else f"manifest {match[1]}"
+    if match := _FILE.fullmatch(key):
+        kind, table, token = match.groups()
+        return f"{kind} of {table} {token}" if stamp else f"{kind} of {table}"
+    if match := _PROOF.fullmatch(key):
+        return f"proof {match[1]}" if stamp else "proof"
     if match := _LOGS.fullmatch(key):
         return "log " + "/".join(part or "*" for part in match.groups())
     if match := _ENTRIES.fullmatch(key):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
 from tests.simulator import actions as actions  # what actors can do
+from tests.simulator import job_actions as job_actions
 from tests.simulator.actors import Actor
-from tests.simulator.checker import check, check_stored
+from tests.simulator.checker import check, check_stored, erased_of
 from tests.simulator.decisions import Decisions
-from tests.simulator.plan import Op, Plan
-from tests.simulator.raw import events_in, shared_in
+from tests.simulator.plan import FORGETTING, JOBS, Op, Plan
+from tests.simulator.processes import Process
+from tests.simulator.raw import read, traces
 from tests.simulator.record import Call, Name
+from tests.simulator.scanning import scanning
 from tests.simulator.scheduler import Scheduler, Step
+from tests.simulator.settings import small
 from tests.simulator.speed import quiet, remembering
-from tests.simulator.store import TORN, Bucket, Kind
+from tests.simulator.store import GRACE, TORN, VIEW_AGE, Bucket, Kind
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class World:
         self.scheduler = Scheduler(decisions, plan.weather.switching, tracing)
         self.bucket = Bucket(self.scheduler)
         self.calls: list[Call] = []
+        self.processes: list[Process] = []
         self._tokens = 0
         self._faults = 0
         self.names: list[Name] = sorted(
@@ -72,7 +77,7 @@ class World:
 
     def run(self) -> list[str]:
         """Let the history happen; return what is wrong with it."""
-        with quiet(), remembering():
+        with quiet(), remembering(), scanning(), small():
             setup = Actor(self, "S", {})
             for op in self.plan.setup:
                 self.scheduler.now += 1.0
@@ -91,15 +96,19 @@ class World:
                 self.scheduler.spawn(actor.name, actor.process.life, actor.run)
             self.scheduler.run()
             self._look(actors)
-        objects = self.bucket.objects
-        stored = check_stored(self.calls, events_in(objects), shared_in(objects))
-        return [*check(self.calls, self.names), *stored]
+            stored = [*check_stored(self.calls, read(self.bucket.objects))]
+            left = [*self._left()]
+            for process in self.processes:  # DuckDB holds what nobody can collect
+                process.lake.close()
+        return [*check(self.calls, self.names), *stored, *left]
 
     def _look(self, actors: list[Actor]) -> None:
         """Let someone read everything, which mends what writers left undone, and then everyone."""
         fresh = Actor(self, "Y", {})
         self._read_all(fresh)
-        self.scheduler.now += 1.0
+        # What jobs have published is noticed when a view is old, and what is cached counts until.
+        done = {op.do for ops in self.plan.actors.values() for op in ops.values()}
+        self.scheduler.now += 1.2 * VIEW_AGE if done & FORGETTING else 1.0
         everyone = [*actors, fresh, Actor(self, "Z", {})]
         for actor in everyone:
             actor.final = True
@@ -108,9 +117,33 @@ class World:
             actor.do(Op("list", user="*"))
         for user in sorted({name[0] for name in self.names}):
             everyone[-1].do(Op("user events", user=user))
-        if any(op.do == "sql" for ops in self.plan.actors.values() for op in ops.values()):
+        if "sql" in done:
             for actor in (*actors, everyone[-1]):
                 actor.do(Op("sql"))
+        if done & set(JOBS):
+            everyone[-1].do(Op("check"))
+
+    def _left(self) -> Iterator[str]:
+        """Yield what of erased users is still there when all that was late has been swept."""
+        users = {
+            call.job.user
+            for call in self.calls
+            if call.job and call.job.status == "done" and call.job.user
+        }
+        if not users:
+            return
+        sweeper = Actor(self, "X", {})
+        for _ in range(3):
+            sweeper.do(Op("sweep"))
+            self.scheduler.now += 1.2 * GRACE
+        for user in sorted(users):
+            for key in self.left_of(user, self.scheduler.now):
+                yield f"holds what of {user} was erased: {key}"
+
+    def left_of(self, user: str, before: float) -> Iterator[str]:
+        """Yield the objects, as old as that, with anything of what was erased of a user."""
+        old = {key: it for key, it in self.bucket.objects.items() if it[1] < before}
+        yield from traces(old, user, erased_of(self.calls, user))
 
     def _read_all(self, actor: Actor) -> None:
         for user, session in self.names:
