@@ -9,6 +9,9 @@ LOWEST := .venv-lowest
 .DEFAULT_GOAL := help
 .PHONY: help install demo check test test-slow ceph simulate bench wheel lowest clean
 
+# Processes that run tests; a file's tests stay together, and each process has its own servers.
+WORKERS ?= 2
+
 # For `make simulate`; FIRST is drawn if it is not given.
 SECONDS := 3600
 JOBS := 2
@@ -41,8 +44,8 @@ check: $(STAMP) ## lint, format, types, who may import whom, spelling
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/codespell
 
-test: $(STAMP) ## every test that needs a minute, not ten
-	$(BIN)/pytest
+test: $(STAMP) ## every test that needs a minute, not ten; WORKERS=4 where there are more cores
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 test-slow: $(STAMP) ## the slow tests: many processes, many examples, long histories
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -m "slow and not ceph"
