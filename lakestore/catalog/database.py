@@ -21,14 +21,15 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestore.catalog.views import definitions, quoted
+from lakestore.catalog import prices
+from lakestore.catalog.deltas import changes_of
+from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
 from lakestore.log.keys import PACK_ENDING
 from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME, StoreFiles
 from lakestore.tables import runs
 from lakestore.tables.events import SCHEMA
-from lakestore.tables.state import from_json, split_scopes, to_json
 
 QueryError = duckdb.Error
 """What a query raises that DuckDB does not understand or cannot run."""
@@ -55,6 +56,7 @@ CREATE TABLE internal.changes (
 CREATE TABLE internal.ended (
   app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, last BIGINT
 );
+CREATE TABLE internal.prices AS FROM given;
 CREATE TABLE internal.packed_sessions AS FROM packed WHERE false;
 CREATE VIEW internal.packed_rows AS FROM internal.rows WHERE false;
 CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
@@ -64,20 +66,13 @@ CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
       AND ended.last >= session.version
   );
 """
-"""`rows` and `changes` hold what is fresh, `packed_sessions` what runs say of each session, and
-`ended` up to which version fresh rows end it; `packed` are those that live, with their segments."""
+"""`rows` and `changes` hold what is fresh, `prices` what the user gave, `packed_sessions` what runs
+say of each session, `ended` up to which version fresh rows end it; `packed` are those that live,
+with their segments."""
 
 _ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
 
-_CHANGES = pa.schema(
-    [
-        *(SCHEMA.field(name) for name in ("app_name", "user_id", "session_id")),
-        *(SCHEMA.field(name) for name in ("version", "ordinal")),
-        pa.field("key", pa.string()),
-        pa.field("value", pa.string()),
-    ]
-)
-"""The session's own state keys that rows set, with their values as JSON."""
+_ADD_PRICES = "INSERT INTO internal.prices BY NAME FROM given"
 
 _ADD_CHANGES = "INSERT INTO internal.changes FROM changed"
 
@@ -157,13 +152,16 @@ class Database:
     Close it to free it; cursors and relations that are still held then fail.
     """
 
-    def __init__(self, store: ObjectStore, *, guarded: bool = True) -> None:
+    def __init__(
+        self, store: ObjectStore, *, guarded: bool = True, views: Mapping[str, View] = VIEWS
+    ) -> None:
         """Make an empty one.
 
         Args:
             store: Where the lake is.
             guarded: No query can change settings or reach other files than objects of the lake,
                 which can be scanned where they lie, as `lakestore://<key>`, and not changed.
+            views: What it shows.
         """
         self._main = duckdb.connect(
             ":memory:", config={**_SETTINGS, "temp_directory": f"{_scratch()}/{id(self)}"}
@@ -172,12 +170,12 @@ class Database:
         self._main.execute("SET GLOBAL TimeZone = 'UTC'")
         self._main.register("arrived", SCHEMA.empty_table())
         self._main.register("packed", runs.SCHEMA.empty_table())
+        self._main.register("given", prices.SCHEMA.empty_table())
         self._main.execute(_TABLES)
-        self._main.unregister("arrived")
-        self._main.unregister("packed")
+        for name in ("arrived", "packed", "given"):
+            self._main.unregister(name)
         self._main.register_filesystem(StoreFiles(store))
-        for statement in definitions():
-            self._main.execute(statement)
+        self._main.execute("; ".join(["BEGIN", *definitions(views), "COMMIT"]))
         if guarded:
             self._main.execute(f"SET GLOBAL allowed_directories = ['{SCHEME}://']")
             self._main.execute("SET GLOBAL enable_external_access = false")
@@ -235,7 +233,7 @@ class Database:
         A `delete` row, and a `create` row that is not the first, end all rows before them.
         """
         self._with("arrived", rows, [_ADD_ROWS])
-        changes = _changes(rows)
+        changes = changes_of(rows)
         if changes.num_rows:
             self._with("changed", changes, [_ADD_CHANGES])
         kind = rows["kind"]
@@ -272,6 +270,11 @@ class Database:
         ]
         scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
+
+    def set_prices(self, given: pa.Table) -> None:
+        """Let `costs` go by these prices alone, in `lakestore.catalog.prices.SCHEMA`."""
+        with self.change():
+            self._with("given", given, ["DELETE FROM internal.prices", _ADD_PRICES])
 
     def drop_fresh(self, last: Callable[[str, str, str], int | None]) -> None:
         """Drop fresh rows that count no more, inside `change`.
@@ -315,39 +318,6 @@ class Database:
     def close(self) -> None:
         """Free the memory."""
         self._main.close()
-
-
-def _changes(rows: pa.Table) -> pa.Table:
-    """Return what `rows` set in their sessions' own state, in `_CHANGES`.
-
-    Taken apart here and once: DuckDB's `json_each` joined to its rows repeats the whole delta for
-    each of its keys.
-    """
-    stored = rows.filter(pc.is_valid(rows["state_delta"]))
-    names = [field.name for field in _CHANGES if field.name in stored.column_names]
-    columns: list[list[Any]] = [[] for _ in _CHANGES]
-    for *place, kind, text in zip(
-        *(stored[name].to_pylist() for name in (*names, "kind", "state_delta")), strict=True
-    ):
-        if kind in ("create", "event"):
-            for key, value in _own_state(text).items():
-                for column, cell in zip(columns, (*place, key, to_json(value)), strict=True):
-                    column.append(cell)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, _CHANGES, strict=True)], _CHANGES)
-
-
-def _own_state(text: str) -> dict[str, Any]:
-    try:
-        delta = from_json(text)
-    except (ValueError, RecursionError):  # a damaged row must not fail everybody's refresh
-        return {}
-    own = split_scopes(delta)[0] if isinstance(delta, dict) else {}
-    return {key: value for key, value in own.items() if _is_text(key) and _is_text(to_json(value))}
-
-
-def _is_text(text: str) -> bool:
-    """Tell whether Arrow can hold `text`: JSON may name half of a surrogate pair."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _let_go(
