@@ -43,11 +43,7 @@ class Tabular(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
-Prices: TypeAlias = (
-    Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
-    | Sequence[Mapping[str, Any]]
-    | Tabular
-)
+Prices: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Tabular
 """What a price table may be."""
 
 

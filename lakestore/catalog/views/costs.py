@@ -23,19 +23,21 @@ WITH models AS (
     ON models.model = price.name OR (price.is_prefix AND starts_with(models.model, price.name))
   QUALIFY dense_rank() OVER (PARTITION BY models.model ORDER BY is_prefix, len(name) DESC) = 1
 ), counted AS (
-  SELECT *, greatest(total_tokens - prompt_tokens - output_tokens, 0) AS besides
+  SELECT *, internal.positive(total_tokens::DOUBLE - prompt_tokens - output_tokens) AS besides
   FROM main.llm_calls
 ), split AS (
-  SELECT *, least(thought_tokens, coalesce(besides, thought_tokens)) AS apart FROM counted
+  SELECT *, CASE WHEN thought_tokens > besides THEN besides ELSE thought_tokens END AS apart
+  FROM counted
 ), costed AS (
   SELECT split.*,
-    greatest(prompt_tokens - coalesce(cached_tokens, 0), 0) * priced.prompt AS prompt_cost,
+    internal.positive(prompt_tokens::DOUBLE - coalesce(cached_tokens, 0)) * priced.prompt
+      AS prompt_cost,
     cached_tokens * priced.cached AS cached_cost,
     output_tokens * priced.output AS output_cost,
     apart * priced.thought AS thought_cost,
-    (besides - coalesce(apart, 0)) * priced.tool_use AS tool_use_cost
+    internal.positive(besides - coalesce(apart, 0)) * priced.tool_use AS tool_use_cost
   FROM split ASOF LEFT JOIN priced ON split.model = priced.model
-    AND coalesce(split.event_time, '-infinity'::TIMESTAMPTZ) >= priced.since
+    AND coalesce(split.event_time, '0001-01-01 00:00:00+00'::TIMESTAMPTZ) >= priced.since
 )
 SELECT {", ".join(name for name in COLUMNS if name not in _LEFT_OUT)},
   prompt_cost, cached_cost, output_cost, thought_cost, tool_use_cost,

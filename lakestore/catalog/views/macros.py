@@ -112,6 +112,7 @@ _MACROS: Mapping[str, str] = {
     "position(version, ordinal)": "version::HUGEINT * 4294967296 + ordinal",
     "is_within(ranges, place)": _WITHIN,
     "total(counts)": "TRY_CAST(sum(counts) AS BIGINT)",
+    "positive(number)": "CASE WHEN number > 0 THEN number WHEN number IS NOT NULL THEN 0 END",
     "microseconds(seconds)": "TRY_CAST(round_even(seconds * 1000000, 0) AS BIGINT)",
     "is_true(value)": "value::VARCHAR NOT IN ('null', 'false', '0', '0.0', '\"\"', '{}', '[]')",
     "error_of(given)": _ERROR_OF,
