@@ -256,15 +256,15 @@ class Lake:
         """
         return self._asked().scan(table, columns, where, params)
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    def connect(self, *, guarded: bool = False) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.
 
         What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. The
-        lake's own objects can be scanned where they lie, as in
-        `read_parquet('lakestore://events/log/app=…')`, and not be changed. The connection's
-        memory is freed when you drop it, or at the next `connect` after you closed it.
+        lake's own objects can be scanned where they lie, as in `read_parquet('lakestore://…')`,
+        and not be changed. Its memory is freed when you drop it, or at the next `connect` after you
+        closed it. `guarded`, for SQL that you do not trust: no file, setting or variable is open.
         """
-        return self._asked().connect()
+        return self._asked().connect(guarded=check_flag("guarded", guarded))
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now.

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestore.catalog import prices
-from lakestore.catalog.deltas import changes_of
+from lakestore.catalog.changes import changes_of
 from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
 from lakestore.log.keys import PACK_ENDING
@@ -179,6 +179,8 @@ class Database:
         if guarded:
             self._main.execute(f"SET GLOBAL allowed_directories = ['{SCHEME}://']")
             self._main.execute("SET GLOBAL enable_external_access = false")
+            # Else a query could name any frame of data that its caller's variables hold.
+            self._main.execute("SET GLOBAL python_enable_replacements = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
         self._writer = self._main.cursor()
         self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []

@@ -43,9 +43,9 @@ class Queries:
         """Stream a view in batches; see `Catalog.scan`."""
         return self._fresh().scan(table, columns, where, params)
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """Return a connection of its own, as the lake is now."""
-        catalog = self._new_catalog(guarded=False, prices=self._prices)
+    def connect(self, *, guarded: bool) -> duckdb.DuckDBPyConnection:
+        """Return a connection of its own, as the lake is now; `guarded` as in `Database`."""
+        catalog = self._new_catalog(guarded=guarded, prices=self._prices)
         catalog.refresh()
         return self._connected.hand_out(catalog)
 

@@ -12,6 +12,7 @@ import pytest
 
 from lakestore import Lake
 from lakestore.catalog import VIEWS
+from lakestore.jobs import compact
 from lakestore.storage import MemoryStore
 from tests.support.lake_builder import a_log
 
@@ -166,6 +167,19 @@ def test_days_are_days_of_utc(store: MemoryStore, lake: Lake, monkeypatch: Any) 
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_halves_of_microseconds(store: MemoryStore, lake: Lake) -> None:
+    """A time between two microseconds is the same one before and after packing."""
+    halves = [at for n in range(99) if (at := 1.7e9 + n * 2**-22) * 1e6 % 1 == 0.5]
+    assert len(halves) > 9
+    for number, at in enumerate(halves):
+        a_log(store, f"s{number}").create().say("a", at=at)
+    query = "select epoch_us(last_update_time) from sessions order by session_id"
+    before = lake.sql(query).fetchall()
+    assert sorted(before) == [(round(at * 1e6),) for at in halves]
+    compact(lake)
+    assert lake.sql(query).fetchall() == before
 
 
 def test_clocks_that_disagree(store: MemoryStore, lake: Lake) -> None:

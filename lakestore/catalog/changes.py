@@ -1,4 +1,4 @@
-"""What rows set in the state of their sessions, taken apart once, when they arrive."""
+"""What rows set in their sessions' own state, a row a key. Pure; no I/O."""
 
 from __future__ import annotations
 
