@@ -72,18 +72,26 @@ _ATTACKS = (
 TRAP = pd.DataFrame({"secret": [SECRET]})
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    """A lake in a folder beside another one and a file."""
-    (tmp_path / "secret.txt").write_text(SECRET)
-    (tmp_path / "secret.csv").write_text(f"a\n{SECRET}\n")
-    Lake.open(tmp_path / "other").close()
-    with Lake.open(tmp_path / "mine") as opened:
+# One for all attacks: none may leave anything that the next could see.
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file and another lake."""
+    made = tmp_path_factory.mktemp("untrusted")
+    (made / "secret.txt").write_text(SECRET)
+    (made / "secret.csv").write_text(f"a\n{SECRET}\n")
+    Lake.open(made / "other").close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def lake(folder: Path) -> Iterator[Lake]:
+    """A lake in that folder."""
+    with Lake.open(folder / "mine") as opened:
         LakeSessionService(opened).sync.create_session(app_name="app", user_id="ana")
         yield opened
 
 
-@pytest.fixture(params=["sql", "connection"])
+@pytest.fixture(scope="module", params=["sql", "connection"])
 def run(request: pytest.FixtureRequest, lake: Lake) -> Run:
     """Run SQL in one of the two ways."""
     if request.param == "sql":
@@ -108,12 +116,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("attack", _ATTACKS)
-def test_nothing_is_reached(lake: Lake, run: Run, tmp_path: Path, attack: str) -> None:
+def test_nothing_is_reached(lake: Lake, run: Run, folder: Path, attack: str) -> None:
     """Each attempt is an error, and has changed nothing."""
-    before = contents(tmp_path)
+    before = contents(folder)
     with pytest.raises((duckdb.Error, InputError, OSError)):
-        run(attack.format(dir=tmp_path))
-    assert contents(tmp_path) == before
+        run(attack.format(dir=folder))
+    assert contents(folder) == before
     assert run("select count(*) from sessions") == [(1,)]
     assert lake.sql("select user_id from sessions").fetchall() == [("ana",)]
 
@@ -125,9 +133,11 @@ def test_a_guarded_connection_is_ones_own(lake: Lake) -> None:
     connection.execute("drop view errors")
     assert connection.sql("from mine").fetchall() == [("ana",)]
     assert other.sql("from errors").fetchall() == []
-    LakeSessionService(lake).sync.create_session(app_name="app", user_id="ben")
+    service = LakeSessionService(lake).sync
+    session = service.create_session(app_name="app", user_id="ben")
     lake.refresh(connection)
     assert connection.sql("select count(*) from sessions").fetchall() == [(2,)]
+    service.delete_session(app_name="app", user_id="ben", session_id=session.id)
 
 
 @pytest.mark.parametrize("guarded", ["yes", 1, None])
