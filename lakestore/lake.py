@@ -12,10 +12,12 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
+from functools import partial
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakestore.checks import check_flag, check_number, check_options
+from lakestore.checks import check_flag, check_number, check_options, check_texts
 from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError
 from lakestore.history.environment import Environment
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from lakestore.catalog import Catalog, Connections
+    from lakestore.catalog import Prices, Queries
 
 R = TypeVar("R")
 
@@ -58,6 +60,7 @@ class Lake:
         limits: Limits | None = None,
         cache_bytes: int = 256 * 2**20,
         max_concurrency: int = 32,
+        state_columns: Sequence[str] = (),
         clock: Clock | None = None,
         new_token: NewToken = new_token,
         pools: Callable[[int, str, Gate], Pool] = Pool,
@@ -79,6 +82,8 @@ class Lake:
         if not read_only:
             store.clear_leftovers(self._limits.grace)
         self._rollups = rollups and not read_only
+        self._state_columns = check_texts("state_columns", state_columns)
+        self._prices: pa.Table | None = None
         self._cache_bytes = cache_bytes
         self._max_concurrency = max_concurrency
         self._closed = False
@@ -99,6 +104,7 @@ class Lake:
         limits: Limits | None = None,
         cache_bytes: int = 256 * 2**20,
         max_concurrency: int = 32,
+        state_columns: Sequence[str] = (),
     ) -> Lake:
         """Open the lake at `url`, creating it where there is none.
 
@@ -113,6 +119,7 @@ class Lake:
             limits: The two times of a new lake; an existing one keeps its own.
             cache_bytes: What each of the two caches may hold.
             max_concurrency: Requests under way at once.
+            state_columns: Keys of sessions' own state that become columns of `sessions`.
 
         Raises:
             InputError: the URL or an option makes no sense.
@@ -129,6 +136,7 @@ class Lake:
             limits=limits,
             cache_bytes=cache_bytes,
             max_concurrency=max_concurrency,
+            state_columns=state_columns,
         )
         lake.storage_options, lake.client = options, client
         return lake
@@ -147,8 +155,8 @@ class Lake:
         self._calls = self._pools(self._max_concurrency, "call", self._gate)
         self._requests = self._pools(self._max_concurrency, "io", self._gate)
         self._upkeep = self._pools(1, "upkeep", self._gate)
-        self._catalog: Catalog | None = None
-        self._connected: Connections | None = None
+        self._queries: Queries | None = None
+        self._asking = Lock()
         self.environment = Environment(
             store=self._store,
             clock=self._clock,
@@ -218,14 +226,14 @@ class Lake:
     ) -> duckdb.DuckDBPyRelation:
         """Run SQL over the lake as it is now: `.df()`, `.pl()`, `.arrow()`, `.fetchall()`.
 
-        Views: `events`, `sessions`. Values go into `params`, for `?` or `$name` in the query.
+        Views: see VIEWS.md. Values go into `params`, for `?` or `$name` in the query.
 
         Raises:
             InputError: `query` is not one query, or `params` no list or mapping.
             StorageError: the store failed.
             duckdb.Error: the query is wrong.
         """
-        return self._fresh_catalog().sql(query, params)
+        return self._asked().sql(query, params)
 
     def scan(
         self,
@@ -246,22 +254,17 @@ class Lake:
             InputError: there is no such view or column.
             StorageError: the store failed.
         """
-        return self._fresh_catalog().scan(table, columns, where, params)
+        return self._asked().scan(table, columns, where, params)
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    def connect(self, *, guarded: bool = False) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.
 
         What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. The
-        lake's own objects can be scanned where they lie, as in
-        `read_parquet('lakestore://events/log/app=…')`, and not be changed. The connection's
-        memory is freed when you drop it, or at the next `connect` after you closed it.
+        lake's own objects can be scanned where they lie, as in `read_parquet('lakestore://…')`,
+        and not be changed. Its memory is freed when you drop it, or at the next `connect` after you
+        closed it. `guarded`, for SQL that you do not trust: no file, setting or variable is open.
         """
-        from lakestore.catalog import Connections
-
-        catalog = self._new_catalog(guarded=False)
-        catalog.refresh()
-        self._connected = self._connected or Connections()
-        return self._connected.hand_out(catalog)
+        return self._asked().connect(guarded=check_flag("guarded", guarded))
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now.
@@ -269,10 +272,18 @@ class Lake:
         Raises:
             InputError: the connection is not from this lake's `connect`, or it is closed.
         """
-        from lakestore.catalog import Connections
+        self._asked().refresh(connection)
 
-        self._check_open()
-        (self._connected or Connections()).catalog_of(connection).refresh()
+    def set_prices(self, prices: Prices, *, per: float = 1_000_000) -> None:
+        """Let `costs` go by prices of `per` tokens, as in `{"m": {"prompt": 1, "output": 9}}`.
+
+        Raises:
+            InputError: a price is missing, or no amount.
+        """
+        from lakestore.catalog import price_table
+
+        self._prices = price_table(prices, per)
+        self._asked().set_prices(self._prices)
 
     def user_events(
         self,
@@ -306,26 +317,16 @@ class Lake:
         self._check_open()
         return to_table(event_rows(self.sessions, app_name, user_id, since, until, session_ids))
 
-    def _fresh_catalog(self) -> Catalog:
-        self._check_open()
-        if self._catalog is None:
-            self._catalog = self._new_catalog()
-        self._catalog.refresh()
-        return self._catalog
-
-    def _new_catalog(self, *, guarded: bool = True) -> Catalog:
-        from lakestore.catalog import Catalog
+    def _asked(self) -> Queries:
+        from lakestore.catalog import Catalog, Queries
 
         self._check_open()
-        return Catalog(
-            self._store,
-            self._requests,
-            self._clock,
-            self.metrics,
-            self._limits,
-            guarded=guarded,
-            note_stamp=self._note_stamp,
-        )
+        with self._asking:
+            if self._queries is None:
+                parts = (self._store, self._requests, self._clock, self.metrics, self._limits)
+                new_catalog = partial(Catalog, *parts, self._note_stamp, self._state_columns)
+                self._queries = Queries(new_catalog, self._prices)
+            return self._queries
 
     def _note_stamp(self, app_name: str, user_id: str, stamp: str) -> None:
         self._sessions.shared.note_read(SessionKey(app_name, user_id, ""), [stamp])
@@ -354,9 +355,8 @@ class Lake:
     def _release(self) -> None:
         for pool in (self._upkeep, self._calls, self._requests):
             pool.close()
-        for held in (self._catalog, self._connected):
-            if held is not None:
-                held.close()
+        if self._queries is not None:
+            self._queries.close()
         self._store.close()
 
     def __enter__(self) -> Lake:

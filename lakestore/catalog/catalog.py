@@ -20,7 +20,7 @@ from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.packs import Followed, Packs
 from lakestore.catalog.reading import Known, Reading
 from lakestore.catalog.source import Source
-from lakestore.catalog.views import VIEWS, quoted
+from lakestore.catalog.views import View, quoted, views_with
 from lakestore.checks import check_params, check_text, check_texts
 from lakestore.clock import Clock
 from lakestore.errors import InputError
@@ -41,8 +41,8 @@ def _note_nothing(_app_name: str, _user_id: str, _stamp: str) -> None:
 class _Followed:
     """What one process holds: the database, and how far it follows the logs."""
 
-    def __init__(self, store: ObjectStore, *, guarded: bool) -> None:
-        self.database = Database(store, guarded=guarded)
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self.known = Known()
         self.packs = Followed()
         self.lock = Lock()
@@ -64,9 +64,11 @@ class Catalog:
         clock: Clock,
         metrics: Metrics,
         limits: Limits,
+        note_stamp: NoteStamp = _note_nothing,
+        state_columns: Sequence[str] = (),
         *,
         guarded: bool = True,
-        note_stamp: NoteStamp = _note_nothing,
+        prices: pa.Table | None = None,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -76,12 +78,16 @@ class Catalog:
             clock: Tells how long reading took.
             metrics: Counts what had to be read again.
             limits: The lake's.
-            guarded: No query can reach files or change settings; see `Database`.
             note_stamp: Is told the latest stamp of each user in what was read, before it shows.
+            state_columns: State keys that `sessions` has a column for.
+            guarded: No query can reach files or change settings; see `Database`.
+            prices: What `costs` goes by, in `lakestore.catalog.prices.SCHEMA`.
         """
         self._store = store
         self._guarded = guarded
         self._note_stamp = note_stamp
+        self._views = views_with(state_columns)
+        self._prices = prices
         self._source = Source(store, pool, clock, metrics, limits)
         # By process: DuckDB does not survive a fork, and neither do locks that a thread held.
         self._followed: dict[int, _Followed] = {}
@@ -91,9 +97,18 @@ class Catalog:
         pid = os.getpid()
         found = self._followed.get(pid)
         if found is None:
-            begun = _Followed(self._store, guarded=self._guarded)
-            found = self._followed.setdefault(pid, begun)
+            database = Database(self._store, guarded=self._guarded, views=self._views)
+            if self._prices is not None:
+                database.set_prices(self._prices)
+            found = self._followed.setdefault(pid, _Followed(database))
         return found
+
+    def set_prices(self, prices: pa.Table) -> None:
+        """Let `costs` go by these prices alone, in `lakestore.catalog.prices.SCHEMA`."""
+        self._prices = prices
+        here = self._here()
+        with here.lock:
+            here.database.set_prices(prices)
 
     def refresh(self) -> None:
         """Take in all that was committed before the call. Queries see it whole, or not at all.
@@ -139,7 +154,7 @@ class Catalog:
         """Return the relation that `query` describes, as of the last refresh before it is run.
 
         Args:
-            query: One query; its views are `VIEWS`.
+            query: One query; its views are those of `lakestore.catalog.views`.
             params: Values for `?` (a sequence) or `$name` (a mapping).
 
         Raises:
@@ -168,7 +183,7 @@ class Catalog:
             InputError: there is no such view or column, or `where` is more than a condition.
             QueryError: DuckDB does not understand `where`.
         """
-        query = _select(table, columns)
+        query = _select(self._views, table, columns)
         if where is not None:
             query = f"{query} WHERE (\n{check_text('where', where)}\n)"
         return self.sql(query, params).to_arrow_reader(_BATCH_ROWS)
@@ -188,10 +203,10 @@ class Catalog:
             followed.database.close()
 
 
-def _select(table: str, columns: Sequence[str] | None) -> str:
-    view = VIEWS.get(check_text("table", table))
+def _select(views: Mapping[str, View], table: str, columns: Sequence[str] | None) -> str:
+    view = views.get(check_text("table", table))
     if view is None:
-        raise InputError(f"no such view. {table=} views={list(VIEWS)}")
+        raise InputError(f"no such view. {table=} views={list(views)}")
     names = list(view.columns) if columns is None else check_texts("columns", columns)
     unknown = [name for name in names if name not in view.columns]
     if unknown or not names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 
 import duckdb
 
@@ -28,6 +29,9 @@ class Connections:
         reference = weakref.ref(connection, lambda _: self._catalogs.pop(place, None))
         self._catalogs[place] = (reference, catalog)
         return connection
+
+    def __iter__(self) -> Iterator[Catalog]:
+        return iter([catalog for _, catalog in self._catalogs.values()])
 
     def catalog_of(self, connection: object) -> Catalog:
         """Return the catalog behind a connection that was handed out here.

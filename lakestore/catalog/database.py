@@ -21,8 +21,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakestore.catalog import prices
 from lakestore.catalog.changes import changes_of
-from lakestore.catalog.views import definitions, quoted
+from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
 from lakestore.log.keys import PACK_ENDING
 from lakestore.storage import ObjectStore
@@ -55,6 +56,7 @@ CREATE TABLE internal.changes (
 CREATE TABLE internal.ended (
   app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, last BIGINT
 );
+CREATE TABLE internal.prices AS FROM given;
 CREATE TABLE internal.packed_sessions AS FROM packed WHERE false;
 CREATE TABLE internal.rescued AS SELECT *, '' AS pack FROM arrived WHERE false;
 CREATE VIEW internal.packed_rows AS FROM internal.rows WHERE false;
@@ -65,13 +67,15 @@ CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
       AND ended.last >= session.version
   );
 """
-"""`rows` and `changes` hold what is fresh, `packed_sessions` what runs say of each session, and
-`ended` up to which version fresh rows end it; `packed` are those that live, with their segments.
-`rescued` holds what can be read of packs that are damaged."""
+"""`rows` and `changes` hold what is fresh, `prices` what the user gave, `packed_sessions` what runs
+say of each session, `ended` up to which version fresh rows end it, and `rescued` what can be read of
+packs that are damaged; `packed` are the sessions that live, with their segments."""
 
 _ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
 
 _ADD_RESCUED = "INSERT INTO internal.rescued FROM arrived"
+
+_ADD_PRICES = "INSERT INTO internal.prices BY NAME FROM given"
 
 _ADD_CHANGES = "INSERT INTO internal.changes FROM changed"
 
@@ -164,13 +168,16 @@ class Database:
     Close it to free it; cursors and relations that are still held then fail.
     """
 
-    def __init__(self, store: ObjectStore, *, guarded: bool = True) -> None:
+    def __init__(
+        self, store: ObjectStore, *, guarded: bool = True, views: Mapping[str, View] = VIEWS
+    ) -> None:
         """Make an empty one.
 
         Args:
             store: Where the lake is.
             guarded: No query can change settings or reach other files than objects of the lake,
                 which can be scanned where they lie, as `lakestore://<key>`, and not changed.
+            views: What it shows.
         """
         self._main = duckdb.connect(
             ":memory:", config={**_SETTINGS, "temp_directory": f"{_scratch()}/{id(self)}"}
@@ -179,17 +186,19 @@ class Database:
         self._main.execute("SET GLOBAL TimeZone = 'UTC'")
         self._main.register("arrived", SCHEMA.empty_table())
         self._main.register("packed", runs.SCHEMA.empty_table())
+        self._main.register("given", prices.SCHEMA.empty_table())
         self._main.execute(_TABLES)
-        self._main.unregister("arrived")
-        self._main.unregister("packed")
+        for name in ("arrived", "packed", "given"):
+            self._main.unregister(name)
         self.files = StoreFiles(store)
         """The lake's objects as its queries read them."""
         self._main.register_filesystem(self.files)
-        for statement in definitions():
-            self._main.execute(statement)
+        self._main.execute("; ".join(["BEGIN", *definitions(views), "COMMIT"]))
         if guarded:
             self._main.execute(f"SET GLOBAL allowed_directories = ['{SCHEME}://']")
             self._main.execute("SET GLOBAL enable_external_access = false")
+            # Else a query could name any frame of data that its caller's variables hold.
+            self._main.execute("SET GLOBAL python_enable_replacements = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
         self._writer = self._main.cursor()
         self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
@@ -295,6 +304,11 @@ class Database:
         scans += [_RESCUED.format(columns=columns)] if rescued else []
         scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
+
+    def set_prices(self, given: pa.Table) -> None:
+        """Let `costs` go by these prices alone, in `lakestore.catalog.prices.SCHEMA`."""
+        with self.change():
+            self._with("given", given, ["DELETE FROM internal.prices", _ADD_PRICES])
 
     def drop_fresh(self, last: Callable[[str, str, str], int | None]) -> None:
         """Drop fresh rows that count no more, inside `change`.

@@ -51,27 +51,21 @@ QUESTIONS = (
     Question(
         "Tokens per day and model",
         """\
-select event_time::date as day, model_version as model, count(*) as calls,
+select event_time::date as day, model, count(*) as calls,
        sum(prompt_tokens) as prompt, sum(output_tokens) as output, sum(total_tokens) as total
-from events where model_version is not null
-group by all order by day, model""",
+from llm_calls group by all order by day, model""",
     ),
     Question(
         "Which tool is called most, and which one fails",
         """\
-with answers as (
-  select unnest(from_json(event_json -> '$.content.parts', '["json"]')) as part from events
-)
-select part ->> '$.functionResponse.name' as tool, count(*) as calls,
-       count(part -> '$.functionResponse.response.error') as failed
-from answers where tool is not null
-group by tool order by calls desc, tool""",
+select tool_name as tool, count(*) as calls, count(error) as failed
+from tool_calls group by tool order by calls desc, tool""",
     ),
     Question(
         "What one user said, across all sessions",
         """\
 select event_time, session_id, text
-from events where user_id = ? and author = 'user'
+from messages where user_id = ? and role = 'user'
 order by event_time limit 15""",
         ("ana",),
     ),

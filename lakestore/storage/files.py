@@ -99,6 +99,19 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
         """Return `path` as it is: no key holds a pattern."""
         return [self._strip_protocol(path)]
 
+    @classmethod
+    @override
+    def _strip_protocol(cls, path: str) -> str:
+        """Return the key that `path` names.
+
+        Raises:
+            PermissionError: it would lead out of the lake, as `..` does in a folder.
+        """
+        key = str(super()._strip_protocol(path))
+        if key and ("\\" in key or not {"", ".", ".."}.isdisjoint(key.split("/"))):
+            raise PermissionError(f"no object of a lake has such a name. {path=}")
+        return key
+
     @override
     def isdir(self, path: str) -> bool:
         return False

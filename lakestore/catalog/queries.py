@@ -1,0 +1,75 @@
+"""SQL over one lake: the catalog that all queries share, and connections of their own.
+
+Owns that both show the same prices and columns of state, and which of them is refreshed when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from lakestore.catalog.catalog import Catalog
+from lakestore.catalog.connections import Connections
+
+
+class Queries:
+    """Answers queries about a lake as it is now. Safe to use from many threads."""
+
+    def __init__(self, new_catalog: Callable[..., Catalog], prices: pa.Table | None) -> None:
+        """Answer from catalogs that `new_catalog` makes, given `guarded` and `prices`."""
+        self._new_catalog = new_catalog
+        self._prices = prices
+        self._shared: Catalog | None = None
+        self._connected = Connections()
+        self._lock = Lock()
+
+    def sql(
+        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None
+    ) -> duckdb.DuckDBPyRelation:
+        """Return the relation that `query` describes; see `Catalog.sql`."""
+        return self._fresh().sql(query, params)
+
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | None,
+        where: str | None,
+        params: Sequence[Any] | None,
+    ) -> pa.RecordBatchReader:
+        """Stream a view in batches; see `Catalog.scan`."""
+        return self._fresh().scan(table, columns, where, params)
+
+    def connect(self, *, guarded: bool) -> duckdb.DuckDBPyConnection:
+        """Return a connection of its own, as the lake is now; `guarded` as in `Database`."""
+        catalog = self._new_catalog(guarded=guarded, prices=self._prices)
+        catalog.refresh()
+        return self._connected.hand_out(catalog)
+
+    def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Let a connection from `connect` show the lake as it is now."""
+        self._connected.catalog_of(connection).refresh()
+
+    def set_prices(self, prices: pa.Table) -> None:
+        """Let `costs` go by these prices, in connections that were handed out too."""
+        with self._lock:
+            self._prices = prices
+            shared = [] if self._shared is None else [self._shared]
+        for catalog in (*shared, *self._connected):
+            catalog.set_prices(prices)
+
+    def _fresh(self) -> Catalog:
+        with self._lock:
+            if self._shared is None:
+                self._shared = self._new_catalog(guarded=True, prices=self._prices)
+        self._shared.refresh()
+        return self._shared
+
+    def close(self) -> None:
+        """Free the memory; connections and relations fail from now on."""
+        if self._shared is not None:
+            self._shared.close()
+        self._connected.close()

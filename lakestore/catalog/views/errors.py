@@ -1,0 +1,50 @@
+"""The view `errors`: whatever went wrong, in models, agents and tools."""
+
+from lakestore.catalog.views.marks import IS_REWOUND, IS_SUMMARISED, JOIN_MARKS, SESSION
+from lakestore.catalog.views.view import (
+    EVENT,
+    EVENT_TIME,
+    IDS,
+    MARKS,
+    PLACE,
+    TEXT,
+    Column,
+    View,
+)
+
+_COLUMNS = {
+    **IDS,
+    **PLACE,
+    **EVENT,
+    **EVENT_TIME,
+    "source": Column(TEXT, "event: the model or the run failed; tool: a tool reports a failure"),
+    "author": Column(TEXT, "the agent, or user"),
+    "error_code": Column(TEXT, "the code, null for tools"),
+    "error_message": Column(TEXT, "what it says of itself"),
+    "model": Column(TEXT, "the model that answered, if one did"),
+    "tool_name": Column(TEXT, "the tool, null for events"),
+    "call_id": Column(TEXT, "the id of the call that failed, null for events"),
+    **MARKS,
+}
+
+ERRORS = View(
+    "one row an event with an error code or message, or a failure that a tool reports",
+    _COLUMNS,
+    f"""
+WITH event AS (
+  SELECT {SESSION}, version, ordinal, event_id, invocation_id, event_time, 'event' AS source,
+    author, error_code, error_message, model_version AS model, NULL AS tool_name, NULL AS call_id,
+    is_compaction
+  FROM internal.all_events WHERE error_code IS NOT NULL OR error_message IS NOT NULL
+  UNION ALL
+  SELECT {SESSION}, version, ordinal, event_id, invocation_id, event_time, 'tool', author, NULL,
+    part.error, NULL, part.answer.name, part.answer.id, is_compaction
+  FROM (
+    SELECT *, unnest(internal.failed(internal.tools(event_json))) AS part
+    FROM internal.all_events WHERE contains(event_json, '"function')
+  )
+)
+SELECT event.* EXCLUDE (is_compaction), {IS_REWOUND} AS is_rewound, {IS_SUMMARISED} AS is_summarised
+FROM event {JOIN_MARKS}
+""",
+)
