@@ -68,7 +68,7 @@ CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
   );
 """
 """`rows` and `changes` hold what is fresh, `prices` what the user gave, `packed_sessions` what runs
-say of each session, `ended` up to which version fresh rows end it, and `rescued` what can be read of
+say of each session, `ended` up to which version fresh rows end it, `rescued` what can be read of
 packs that are damaged; `packed` are the sessions that live, with their segments."""
 
 _ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
