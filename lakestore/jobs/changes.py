@@ -155,7 +155,10 @@ class Publisher:
         alive = there.difference(each.key for each in newest.doomed)
         lost = next((key for key in ours if key not in alive), None)
         if lost is not None:
-            raise ConflictError(f"a sweep has taken a pack of this job for an orphan. key={lost!r}")
+            raise ConflictError(
+                "this job stood still for so long that a sweep has taken its pack for an orphan;"
+                f" run it again. key={lost!r}"
+            )
         return newest.keeping(there)
 
     def _following(self, newest: Manifest, changes: Changes) -> Manifest | None:
