@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lakestore import Lake, Limits
 from lakestore.demo.agent import build_agent
 
 _README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
@@ -21,8 +22,10 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Return what the README takes for granted: an agent, and a folder to work in."""
+    """Return what the README takes for granted: an agent, and a lake in the folder to work in."""
     monkeypatch.chdir(tmp_path)
+    # Erasing waits for both times of the lake.
+    Lake.open("lake", limits=Limits(view_age=1.0, grace=5.0)).close()
     names: dict[str, Any] = {"agent": build_agent()}
     yield names
     names["lake"].close()
@@ -30,7 +33,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 
 def test_python_examples_run(names: dict[str, Any]) -> None:
     """Every Python example runs, each in the names that those before it left."""
-    keeping, *asking = blocks("python")
+    keeping, *asking, forgetting = blocks("python")
     exec(keeping, names)
     writer = names["lake"]
     assert asking
@@ -43,6 +46,12 @@ def test_python_examples_run(names: dict[str, Any]) -> None:
     assert [*zip(said, strict=True)] == names["con"].sql("select text from events").fetchall()
     names["con"].close()
     writer.close()
+
+    exec(forgetting, names)
+    assert names["report"]["dry_run"]
+    assert names["receipt"].status == "done"
+    assert names["lake"].sessions.apps() == ["support"]
+    assert names["lake"].user_events("support", "ana").num_rows == 0
 
 
 def test_every_linked_page_is_there() -> None:
