@@ -107,7 +107,7 @@ def pytest_terminal_summary(
     """Print the table when it was measured in full or the figures were asked for."""
     found = config.stash.get(FIGURES, None)
     path = config.getoption("bench_json", default=None)
-    if found is None or not found.rows:
+    if found is None or not (found.rows or found.tables or found.notes):
         return
     if path:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
