@@ -16,7 +16,8 @@ from lakestore.history.erased import is_erased, stand_in
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
 from lakestore.history.runs import ERASED, EVENTS, FIRST, FOLDED, LAST, STATE, Kind, Place, Runs
-from lakestore.log.keys import Scope, SessionKey, log_digest, parse_log
+from lakestore.log.entries import name_of
+from lakestore.log.keys import Scope, SessionKey, log_digest, parse_log, user_in
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
 from lakestore.storage import UnreadableError
 from lakestore.tables import events, state
@@ -116,6 +117,19 @@ class Archive:
             return frozenset(self.rows_in(FOLDED, manifest.app_name, files))
         except (NotFoundError, FormatError, UnreadableError):
             return frozenset()
+
+    def has_folded(self, manifest: Manifest, entry: str) -> bool:
+        """Tell whether runs are known to hold each key of the entry under a key, or a later value.
+
+        That can be told of a damaged one, too. Where sessions were erased, it is not known of
+        users' entries: what is packed of those may be gone.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        if manifest.table(ERASED.name).runs and user_in(entry):
+            return False
+        return name_of(entry) in self.folded(manifest)
 
     def has_erased(self, manifest: Manifest, row: StateRow) -> bool:
         """Tell whether what set `row` was erased, so that it counts for nobody.

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, FOLDED, STATE, Kind
 from lakestore.jobs.findings import COPY, Finding, Look, Severity
+from lakestore.jobs.origins import without_origin
 from lakestore.log.keys import (
     app_manifests,
     app_packs,
@@ -54,6 +55,8 @@ class FileCheck:
         self._check_superseded(manifest)
         if manifest.number:
             self._check_named(manifest)
+        else:
+            self._check_without(manifest)
         return manifest
 
     def _add(
@@ -80,10 +83,7 @@ class FileCheck:
             self._look.objects += 1
 
     def _check_named(self, manifest: Manifest) -> None:
-        app, store = self._look.app, self._look.env.store
-        listed: dict[str, StoredObject] = {}
-        for prefix in (app_packs(app), app_runs(app)):
-            listed.update((one.key, one) for one in store.list(prefix))
+        listed = self._listed()
         named = dict(manifest.files())
         total, done = sum(file.size for file in named.values()), 0
         for key, file in named.items():
@@ -95,6 +95,29 @@ class FileCheck:
             done += file.size
         self._look.progress("packs and runs", done, total)
         self._check_unnamed(manifest, listed)
+
+    def _listed(self) -> dict[str, StoredObject]:
+        """Return what lies where packs and runs do, by key."""
+        app, store = self._look.app, self._look.env.store
+        prefixes = (app_packs(app), app_runs(app))
+        return {one.key: one for prefix in prefixes for one in store.list(prefix)}
+
+    def _check_without(self, manifest: Manifest) -> None:
+        """Tell whether an app that has no manifest must have had one."""
+        app, listed = self._look.app, self._listed()
+        run = without_origin(self._look.env, app, filter(is_packed, listed))
+        if not run:
+            self._check_unnamed(manifest, listed)
+        elif not self._look.archive.newest(app_manifests(app)).number:  # still
+            self._add(
+                "lost",
+                "missing manifest",
+                app_manifests(app),
+                f"there is none, and no log holds all that a run tells of. {run=}",
+                "nothing that is packed of the app can be read, so none of its sessions; sweeps"
+                " leave its packs and runs",
+                "compact nothing of the app; restore the newest one from a copy of the store",
+            )
 
     def _problem(self, key: str, file: StoredFile, stored: StoredObject | None) -> str:
         if stored is None:

@@ -210,6 +210,8 @@ class StateCheck:
         """Tell whether a run has the commit of a damaged entry, as far as that is known."""
         if self._is_unknown(manifest):
             return False
+        if self._look.archive.has_folded(manifest, entry.key):
+            return True
         folder = entry.key[: entry.key.rindex("/") + 1]
         scopes = [scope for scope in {*self._entries, *self._packed} if scope.entries == folder]
         packed = self._read_packed(manifest, scopes)

@@ -104,10 +104,13 @@ def compact(
 def pack_fresh(lake: Lake, app_name: str, running: Running) -> None:
     """Pack an app as `compact` does, as a part of another job.
 
+    All entries that it read are named: of one that is damaged later, nothing else may tell that it
+    is packed once that job has forgotten the commit.
+
     Raises:
         LakeError: as `compact`.
     """
-    _Compaction(lake, app_name, running, _Total(), PACK_BYTES, SLICE_COMMITS).run()
+    _Compaction(lake, app_name, running, _Total(), PACK_BYTES, SLICE_COMMITS).run(names_all=True)
 
 
 @dataclass(slots=True)
@@ -140,7 +143,7 @@ class _Compaction:
         self._slice_commits = slice_commits
         self._publisher = Publisher(lake.environment, lake.sessions.archive, app_name)
 
-    def run(self) -> None:
+    def run(self, *, names_all: bool = False) -> None:
         """Pack what is fresh, then what entries say, then packs that should be others."""
         for made in self._made("packing", self._slices(), "commit"):
             self._total.sessions += len(made.sessions)
@@ -148,7 +151,7 @@ class _Compaction:
             self._total.packed_bytes += sum(pack.size for pack in made.packs)
         self._running.watch(Progress("packing shared state", self._app, 0, None, ""))
         fresh = fresh_state(self._lake, self._app, app_entries(self._app))
-        self._publisher.publish(fresh.changes())
+        self._publisher.publish(fresh.changes(names_all=names_all))
         newest = self._lake.sessions.archive.newest(app_manifests(self._app))
         for made in self._made("merging", plan_repacks(newest, self._pack_bytes), "pack"):
             self._total.repacked_bytes += sum(pack.size for pack in made.packs)

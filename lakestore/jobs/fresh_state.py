@@ -30,10 +30,10 @@ class FreshState:
     listed: frozenset[str]
     """The names of all that are there."""
 
-    def changes(self) -> Changes:
-        """Return what packing it makes of the app."""
+    def changes(self, *, names_all: bool = False) -> Changes:
+        """Return what packing it makes of the app; `names_all`: also the names of a few entries."""
         made = Changes(state=list(self.rows.values()))
-        if len(self.read) >= _WORTH_NAMING:
+        if names_all or len(self.read) >= _WORTH_NAMING:
             made.folded, made.entries = self.read, self.listed
         return made
 

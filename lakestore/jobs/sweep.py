@@ -6,7 +6,7 @@ so for ever: sweeps may run side by side, stall, and stop anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,6 +17,7 @@ from lakestore.history.needless import Age
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.covered import Covered
 from lakestore.jobs.departed import Departed, StoreTime
+from lakestore.jobs.origins import without_origin
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
 from lakestore.lake import Lake
@@ -263,9 +264,21 @@ class _AppSweep:
             orphans = [
                 one for key, one in listed.items() if key not in known and self._age.reaches(one)
             ]
+            if orphans and not newest.number and self._has_lost(listed):
+                return []
             if not orphans or self._dry_run or self._publish(newest, listed, orphans, seen):
                 return orphans
         raise ConflictError(f"other jobs keep publishing. key={app_manifests(self._app)!r}")
+
+    def _has_lost(self, listed: Iterable[str]) -> bool:
+        """Tell whether a manifest that is lost has named packs and runs of an app without one."""
+        run = without_origin(self._env, self._app, listed)
+        if run:
+            self._remover.note(
+                "the app has no manifest, and no log holds all that a run tells of; its packs and"
+                f" runs stay, see what check says. {run=}"
+            )
+        return bool(run)
 
     def _publish(
         self,
