@@ -16,7 +16,7 @@ from lakestore.errors import InputError
 from lakestore.history.drafts import Draft
 from lakestore.log.keys import SessionKey, commit_key
 from lakestore.tables.events import EventRow, event_of
-from lakestore.tables.state import TEMP_PREFIX, finite, to_json
+from lakestore.tables.state import TEMP_PREFIX, finite, refuse_halves
 from lakestore.tables.thin import field
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def _json_value(key: str, value: object) -> Any:
                 type(value).__qualname__,
             )
         plain = finite(plain)
-        to_json({key: plain}).encode()
+        refuse_halves({key: plain})
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"a state value cannot be stored. {key=} type={type(value).__name__} reason={error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +15,24 @@ _CHANGES = pa.schema(
     [
         *(SCHEMA.field(name) for name in ("app_name", "user_id", "session_id")),
         *(SCHEMA.field(name) for name in ("version", "ordinal")),
+        pa.field("place", pa.int32()),
         pa.field("key", pa.string()),
         pa.field("value", pa.string()),
     ]
 )
-"""The session's own state keys that rows set, with their values as JSON."""
+"""The session's own state keys that rows set, as JSON, with their values as JSON; `place` is that
+in the row. What is packed of a session is a row before all others."""
+_PACKED = -1
+
+PACKED_STATES = """
+SELECT app_name, user_id, session_id, version, state FROM internal.packed AS session
+SEMI JOIN internal.changes USING (app_name, user_id, session_id)
+WHERE NOT EXISTS (
+  FROM internal.changes AS known WHERE known.ordinal < 0 AND known.app_name = session.app_name
+    AND known.user_id = session.user_id AND known.session_id = session.session_id
+)
+"""
+"""What `changes_of_packed` takes, of sessions with changes where it is not among these yet."""
 
 
 def changes_of(rows: pa.Table) -> pa.Table:
@@ -30,13 +44,33 @@ def changes_of(rows: pa.Table) -> pa.Table:
     stored = rows.filter(pc.is_valid(rows["state_delta"]))
     names = [field.name for field in _CHANGES if field.name in stored.column_names]
     columns: list[list[Any]] = [[] for _ in _CHANGES]
-    for *place, kind, text in zip(
+    for *ids, kind, text in zip(
         *(stored[name].to_pylist() for name in (*names, "kind", "state_delta")), strict=True
     ):
         if kind in ("create", "event"):
-            for key, value in _own_state(text).items():
-                for column, cell in zip(columns, (*place, key, to_json(value)), strict=True):
-                    column.append(cell)
+            _add(columns, ids, _own_state(text))
+    return _table(columns)
+
+
+def changes_of_packed(sessions: Iterable[Sequence[Any]]) -> pa.Table:
+    """Return the same of (app, user, session, version, state) of what is packed of sessions.
+
+    Taken apart here too: DuckDB would write some numbers and texts in other ways.
+    """
+    columns: list[list[Any]] = [[] for _ in _CHANGES]
+    for *ids, state in sessions:
+        _add(columns, [*ids, _PACKED], _own_state(state))
+    return _table(columns)
+
+
+def _add(columns: Sequence[list[Any]], ids: Sequence[Any], state: dict[str, Any]) -> None:
+    for place, (key, value) in enumerate(state.items()):
+        cells = (*ids, place, to_json(key), to_json(value))
+        for column, cell in zip(columns, cells, strict=True):
+            column.append(cell)
+
+
+def _table(columns: Sequence[list[Any]]) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, _CHANGES, strict=True)], _CHANGES)
 
 
@@ -45,10 +79,4 @@ def _own_state(text: str) -> dict[str, Any]:
         delta = from_json(text)
     except (ValueError, RecursionError):  # a damaged row must not fail everybody's refresh
         return {}
-    own = split_scopes(delta)[0] if isinstance(delta, dict) else {}
-    return {key: value for key, value in own.items() if _is_text(key) and _is_text(to_json(value))}
-
-
-def _is_text(text: str) -> bool:
-    """Tell whether Arrow can hold `text`: JSON may name half of a surrogate pair."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return split_scopes(delta)[0] if isinstance(delta, dict) else {}

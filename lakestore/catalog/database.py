@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestore.catalog import prices
-from lakestore.catalog.changes import changes_of
+from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
 from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
 from lakestore.log.keys import PACK_ENDING
@@ -51,7 +51,7 @@ CREATE SCHEMA internal;
 CREATE TABLE internal.rows AS FROM arrived;
 CREATE TABLE internal.changes (
   app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, version BIGINT, ordinal INTEGER,
-  key VARCHAR, value VARCHAR
+  place INTEGER, key VARCHAR, value VARCHAR
 );
 CREATE TABLE internal.ended (
   app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, last BIGINT
@@ -67,9 +67,10 @@ CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
       AND ended.last >= session.version
   );
 """
-"""`rows` and `changes` hold what is fresh, `prices` what the user gave, `packed_sessions` what runs
-say of each session, `ended` up to which version fresh rows end it, `rescued` what can be read of
-packs that are damaged; `packed` are the sessions that live, with their segments."""
+"""`rows` hold what is fresh, `changes` the state of sessions of which some is, `prices` what the
+user gave, `packed_sessions` what runs say of each session, `ended` up to which version fresh rows
+end it, `rescued` what can be read of packs that are damaged; `packed` are the sessions that live,
+with their segments."""
 
 _ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
 
@@ -262,6 +263,13 @@ class Database:
         if ended.num_rows:
             statements = [_END_SESSIONS.format(table=table) for table in ("rows", "changes")]
             self._with("ended", ended, [*statements, _ADD_ENDED])
+        self._take_apart()
+
+    def _take_apart(self) -> None:
+        """Put what is packed of the sessions that fresh rows change among the changes."""
+        packed = self._writer.execute(PACKED_STATES).fetchall()
+        if packed:
+            self._with("changed", changes_of_packed(packed), [_ADD_CHANGES])
 
     def show_runs(self, run_files: Sequence[tuple[str, int]]) -> None:
         """Show what runs say of sessions, inside `change`; fresh rows that are packed now go.
@@ -270,6 +278,7 @@ class Database:
             run_files: The path of each run of sessions, and its age; the youngest counts.
         """
         self._writer.execute("DELETE FROM internal.packed_sessions")
+        self._writer.execute("DELETE FROM internal.changes WHERE ordinal < 0")
         if run_files:
             aged = pa.table(list(zip(*run_files, strict=True)), names=["path", "age"])
             self._writer.register("aged", aged)
@@ -277,6 +286,7 @@ class Database:
             self._writer.unregister("aged")
         for table, version in (("rows", "version"), ("changes", "version"), ("ended", "last")):
             self._writer.execute(_DROP_PACKED.format(table=table, version=version))
+        self._take_apart()
 
     def ranges_of(self, pack: str) -> list[tuple[int, int]]:
         """Return where runs say that row groups of a pack are, inside `change`."""

@@ -10,7 +10,7 @@ from lakestore.errors import FormatError
 from lakestore.log.keys import Scope, is_stamp
 from lakestore.tables import state
 from lakestore.tables.events import EventRow, delta_of
-from lakestore.tables.state import StateRow, from_json, split_scopes, to_json
+from lakestore.tables.state import StateRow, from_json, split_scopes, to_json, to_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,9 @@ def shared_rows(rows: Sequence[EventRow]) -> dict[Scope, list[StateRow]]:
                 (Scope(row.app_name, None), app),
             ):
                 if part:
-                    merged.setdefault(scope, {}).update(part)
+                    merged.setdefault(scope, {}).update(
+                        {to_utf8(key): value for key, value in part.items()}
+                    )
     return {
         scope: [_state_row(scope, key, value, first) for key, value in part.items()]
         for scope, part in merged.items()

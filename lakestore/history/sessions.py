@@ -36,6 +36,7 @@ from lakestore.log.keys import SessionKey
 from lakestore.log.stamps import Stamper
 from lakestore.tables.events import EventRow
 from lakestore.tables.runs import SessionRow
+from lakestore.tables.state import to_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -253,7 +254,8 @@ class Sessions:
         view = self.load(key)
         if not view.alive:
             raise missing(key)
-        if view.last_event_id != last_event_id:
+        known = None if last_event_id is None else to_utf8(last_event_id)
+        if view.last_event_id != known:
             raise stale(key)
         return view.marker
 

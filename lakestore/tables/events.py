@@ -26,7 +26,7 @@ from lakestore.tables.parquet import (
     write_large,
     write_small,
 )
-from lakestore.tables.state import from_json
+from lakestore.tables.state import from_json, to_utf8
 from lakestore.tables.thin import THIN_FIELDS, thin_columns
 
 Kind = Literal["create", "event", "delete", "checkpoint"]
@@ -121,9 +121,9 @@ def event_of(row: EventRow) -> dict[str, Any]:
 
 
 def event_id(row: EventRow) -> str | None:
-    """Return the id of the event in `row`, None when it holds none."""
+    """Return the id of the event in `row` as columns hold it, None when it holds none."""
     found = event_of(row).get("id")
-    return found if isinstance(found, str) else None
+    return to_utf8(found) if isinstance(found, str) else None
 
 
 def event_time(row: EventRow) -> float:

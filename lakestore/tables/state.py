@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -64,6 +65,7 @@ class StateRow:
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder(parse_constant=str, parse_float=lambda text: finite(float(text)))
+_HALF = re.compile("[\ud800-\udfff]")
 _NAMES = tuple(field.name for field in fields(StateRow))
 
 
@@ -126,12 +128,29 @@ def split_scopes(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 def to_json(value: object) -> str:
     """Return JSON without blanks; texts stay readable, keys keep their order.
 
-    NaN and infinities, which JSON lacks, become texts: see `finite`.
+    NaN and infinities, which JSON lacks, become texts: see `finite`. Halves of surrogate pairs,
+    which UTF-8 lacks, stay escapes: nothing is lost.
     """
     try:
-        return _ENCODER.encode(value)
+        text = _ENCODER.encode(value)
     except ValueError:
-        return _ENCODER.encode(finite(value))
+        text = _ENCODER.encode(finite(value))
+    return text if text.isascii() else _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def to_utf8(text: str) -> str:
+    """Return `text` with U+FFFD for halves of surrogate pairs, which JSON can name."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
+
+
+def refuse_halves(value: object) -> None:
+    """Refuse what only JSON with escapes could hold, in keys or values.
+
+    Raises:
+        ValueError: a text has half of a surrogate pair, or `value` has no JSON.
+        RecursionError: it nests too deep.
+    """
+    _ENCODER.encode(value).encode()
 
 
 def from_json(text: str) -> Any:

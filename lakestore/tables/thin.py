@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lakestore.tables.state import to_utf8
+
 THIN_FIELDS = [
     pa.field("event_id", pa.string()),
     pa.field("invocation_id", pa.string()),
@@ -155,7 +157,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    return to_utf8(value) if isinstance(value, str) else None
 
 
 def _count(value: object) -> int | None:

@@ -108,12 +108,19 @@ _WITHIN = """coalesce(
   len(list_filter(ranges, lambda one: place BETWEEN one.first AND one.last)) > 0, false
 )"""
 
+# Backslashes that stand for themselves are put aside meanwhile; runs never have them as \u005c.
+_IN_UTF8 = r"""CASE WHEN contains(text, '\ud') THEN replace(
+  regexp_replace(replace(text, '\\', '\u005c'), '\\ud[89a-f][0-9a-f]{2}', chr(65533), 'g'),
+  '\u005c', '\\'
+) ELSE text END"""
+
 _MACROS: Mapping[str, str] = {
     "position(version, ordinal)": "version::HUGEINT * 4294967296 + ordinal",
     "is_within(ranges, place)": _WITHIN,
     "total(counts)": "TRY_CAST(sum(counts) AS BIGINT)",
     "positive(number)": "CASE WHEN number > 0 THEN number WHEN number IS NOT NULL THEN 0 END",
     "microseconds(seconds)": "TRY_CAST(round_even(seconds * 1000000, 0) AS BIGINT)",
+    "in_utf8(text)": _IN_UTF8,
     "is_true(value)": "value::VARCHAR NOT IN ('null', 'false', '0', '0.0', '\"\"', '{}', '[]')",
     "error_of(given)": _ERROR_OF,
     "asked(actions)": _ASKED,

@@ -28,7 +28,9 @@ _KNOWN = {
     "created_at": Column(TIME, "when it was created, by the creator's clock"),
     "last_update_time": Column(TIME, "the last event's time; without events, created_at"),
     "events": Column(COUNT, "how many events it has"),
-    "state": Column(TEXT, "JSON object of its own state; app: and user: keys are not in it"),
+    "state": Column(
+        TEXT, "JSON object of its own state, keys as they came; without `app:` and `user:` keys"
+    ),
     "version": Column(COUNT, "number of its last commit"),
 }
 
@@ -48,7 +50,8 @@ _TOTALS = {
 
 # Every query reads one table of rows by column, so that DuckDB skips what is not asked for. The
 # state comes from keys that were taken apart once, when their rows arrived: to take the JSON of
-# every row apart in each query costs ten times as much.
+# every row apart in each query costs ten times as much. Its text is that of a run, in which keys
+# stand in the order in which they were first set.
 _PARTS = f"""
 WITH fresh AS (
   SELECT {SESSION}, min(committed_at) FILTER (kind = 'create') AS created_at,
@@ -61,22 +64,19 @@ WITH fresh AS (
     make_timestamptz(internal.microseconds(last_event_time)) AS last_event_time,
     events, version, state AS packed_state, NULL AS state
   FROM internal.packed
-), changes AS (
-  FROM internal.changes
-  UNION ALL
-  SELECT packed.app_name, packed.user_id, packed.session_id, packed.version, -1, key, value::VARCHAR
-  FROM packed SEMI JOIN internal.changes USING ({SESSION}), json_each(packed.packed_state)
 ), latest AS (
-  SELECT {SESSION}, key, arg_max(value, (version, ordinal)) AS value
-  FROM changes GROUP BY {SESSION}, key
+  SELECT {SESSION}, key, arg_max(value, (version, ordinal)) AS value,
+    min((version, ordinal, place)) AS place
+  FROM internal.changes GROUP BY {SESSION}, key
 ), states AS (
   SELECT {SESSION}, NULL, NULL, NULL, NULL, NULL,
-    '{{' || string_agg(to_json(key)::VARCHAR || ':' || value, ',' ORDER BY key) || '}}' AS state
+    '{{' || string_agg(key || ':' || value, ',' ORDER BY place) || '}}' AS state
   FROM latest GROUP BY {SESSION}
 ), known AS (
   SELECT {SESSION}, min(created_at) AS created_at,
     arg_max(last_event_time, version) AS last_event_time, sum(events)::BIGINT AS events,
-    coalesce(any_value(state), any_value(packed_state), '{{}}') AS state, max(version) AS version
+    internal.in_utf8(coalesce(any_value(state), any_value(packed_state), '{{}}')) AS state,
+    max(version) AS version
   FROM (FROM fresh UNION ALL FROM packed UNION ALL FROM states)
   GROUP BY {SESSION}
 ), totals AS (

@@ -160,11 +160,13 @@ def test_an_odd_event_degrades_alone(
     assert catalog.sql(f"{query} and version = 3").fetchall() == [(*columns, event)]
 
 
-def test_half_a_character_does_not_hide_other_sessions(catalog: Catalog, log: LogBuilder) -> None:
+def test_half_a_character_is_shown_as_columns_hold_it(catalog: Catalog, log: LogBuilder) -> None:
     """JSON can spell half a surrogate pair, and no text column can hold one."""
     odd = event_json("odd", error_message="half a pair").replace("pair", "\\ud83d")
     log.commit([log.row("event", None, odd)])
-    assert refreshed(catalog) == ["a", "x", "y"]
+    assert refreshed(catalog) == ["a", "odd", "x", "y"]
+    query = "select error_message from events where event_id = 'odd'"
+    assert catalog.sql(query).fetchall() == [("half a \ufffd",)]
 
 
 def test_columns_in_another_order(store: MemoryStore, catalog: Catalog, log: LogBuilder) -> None:
