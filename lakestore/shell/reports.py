@@ -13,7 +13,7 @@ from lakestore.jobs import AppStats, CheckReport, Figures, Finding, LakeStats, S
 from lakestore.shell.text import byte_size, clip, plural, visible, width, wrap
 
 _SEVERITIES = {"lost": ("LOST", "red"), "mendable": ("MENDABLE", "yellow"), "note": ("note", None)}
-_FIGURE_HEADS = ("user", "sessions", "events", "objects", "packed", "fresh", "to sweep")
+_FIGURE_HEADS = ("user", "sessions", "packed events", "objects", "packed", "fresh", "to sweep")
 
 
 def to_json(report: object) -> str:
@@ -25,7 +25,7 @@ def to_json(report: object) -> str:
 def compact_lines(report: Any) -> Iterator[str]:
     """Yield what a compaction did."""
     yield (
-        f"packed {plural(report.events, 'event')} of {plural(report.sessions, 'session')}"
+        f"packed {plural(report.events, 'row')} of {plural(report.sessions, 'session')}"
         f" into {byte_size(report.packed_bytes)}  ({report.elapsed_ms / 1_000:.1f} s)"
     )
     repacked = getattr(report, "repacked_bytes", 0)
@@ -96,7 +96,7 @@ def check_lines(report: CheckReport, room: int) -> Iterator[str]:
         yield f"and {more:,} more"
     yield (
         f"read {plural(report.objects, 'object')}: {plural(report.apps, 'app')},"
-        f" {plural(report.sessions, 'session')}, {plural(report.events, 'event')}"
+        f" {plural(report.sessions, 'session')}, {plural(report.events, 'row')}"
     )
     yield _cost(report.requests, report.elapsed_ms)
     found = [f"{report.counts[name]:,} {name}" for name in order[:2] if report.counts.get(name)]

@@ -126,7 +126,7 @@ def test_compact(where: str, shop: Shop) -> None:
         assert said.count("\n") == 1
         assert shop.answers() == shop.filled
     finished(*command)
-    assert "packed 0 events" in finished(*command)
+    assert "packed 0 rows" in finished(*command)
     assert shop.answers() == shop.filled
 
 

@@ -60,8 +60,8 @@ def test_compact_tells_what_it_packed(url: str) -> None:
     """One line says how much was packed; a second time there is nothing."""
     done = run("compact", url)
     assert done.exit_code == 0
-    assert done.output.startswith("packed ")
-    assert run("compact", url).output.startswith("packed 0 events of 0 sessions into 0 B")
+    assert re.match(r"packed [1-9]\d* rows of ", done.output)
+    assert run("compact", url).output.startswith("packed 0 rows of 0 sessions into 0 B")
     assert json.loads(run("compact", url, "--json").output)["events"] == 0
 
 
@@ -109,6 +109,7 @@ def test_check_of_a_whole_lake(url: str) -> None:
     checked = run("check", url)
     assert checked.exit_code == 0
     assert checked.output.splitlines()[-1] == "nothing is wrong"
+    assert re.search(r"sessions, \d+ rows\n", checked.output)  # of events, and of creations
 
 
 def test_check_tells_what_is_wrong(url: str) -> None:
@@ -152,7 +153,10 @@ def test_stats_are_shown(url: str) -> None:
     assert f"compaction is due: lakestore compact {url}" in shown
     assert "user  sessions" in shown
     assert max(len(line) for line in shown.splitlines() if url not in line) <= 100
+    assert "packed events" in shown  # what is not packed is not counted
     assert "and 2 users more" in run("stats", url, "--users", "1").output
+    run("compact", url)
+    assert "due" not in run("stats", url).output
     swept(url)
     assert "due" not in run("stats", url).output
     (app,) = json.loads(run("stats", url, "--json").output)["apps"]
