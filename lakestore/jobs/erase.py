@@ -19,6 +19,8 @@ from lakestore.lake import Lake
 from lakestore.log.keys import check_id
 from lakestore.tables.erased import ErasedRow
 
+Status = Literal["published", "pending", "done"]
+
 NOT_SEEN = (
     "older versions of objects, where the bucket keeps them (versioning)",
     "deleted objects that the store still holds (soft delete)",
@@ -36,7 +38,7 @@ class EraseReceipt:
 
     app_name: str
     user_id: str = field(repr=False)
-    status: Literal["published", "pending", "done"]
+    status: Status
     """`published`: nothing of it is read any more; `pending`: the bytes were removed, and are to be
     looked for again after the grace; `done`: that was done, and nothing was left."""
     sessions: tuple[ErasedRow, ...]
@@ -49,6 +51,11 @@ class EraseReceipt:
     """When they were removed, by the eraser's clock in seconds since 1970 UTC."""
     not_seen: tuple[str, ...] = NOT_SEEN
     """Where copies may be that a lake knows nothing of."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the user was found."""
+        return not (self.sessions or self.removed or self.left or self.status == "published")
 
     @property
     def pending(self) -> bool:
@@ -88,8 +95,7 @@ class EraseReceipt:
         if early > 0 and not wait:
             return self
         if early > 0:
-            eraser.tell(f"waiting {early:.0f} s, until what was under way has landed,")
-            lake.clock.sleep(early)
+            eraser.pause(early, "waiting until what was under way has landed")
         eraser.pack()
         eraser.publish()
         eraser.wait()
@@ -124,7 +130,8 @@ def erase_user(
     An append that was acknowledged before is erased; later ones get `SessionNotFoundError`. The
     user may begin again at any time, under the same ids too. What the user's sessions set of the
     app's own state stays, without a word of where it came from. Running it again after a crash
-    does the rest.
+    does the rest. Of a user of whom nothing is there it waits for nothing: what is created at that
+    moment was begun after.
 
     Args:
         lake: The lake, open for writing.
@@ -136,7 +143,8 @@ def erase_user(
         progress: Is called now and then.
 
     Returns:
-        A receipt that is pending until its `finish` was called after the lake's grace.
+        A receipt that is pending until its `finish` was called after the lake's grace; or done,
+        where nothing of the user is there and nobody of the app was erased within the grace.
 
     Raises:
         InputError: an id makes no sense.
@@ -155,6 +163,9 @@ def erase_user(
     eraser.note_sources()
     eraser.publish()
     receipt = EraseReceipt(app_name, user_id, "published", eraser.sessions)
+    if eraser.knows_nothing():
+        status: Status = "pending" if eraser.may_be_under_way() else "done"
+        return replace(receipt, status=status, removed_at=lake.clock.wall())
     return _remove(lake, eraser, receipt) if wait else receipt
 
 

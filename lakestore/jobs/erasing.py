@@ -5,6 +5,7 @@ Each step may be done again at any time; what they add up to is `lakestore.jobs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -35,6 +36,7 @@ from lakestore.tables.events import EventRow
 from lakestore.tables.runs import Segment
 
 _ATTEMPTS = 8
+_TOLD_EVERY = 1.0
 
 
 class Eraser:
@@ -174,11 +176,29 @@ class Eraser:
 
     def wait(self) -> None:
         """Wait until nobody decides any more on what was read before `publish`."""
-        wait = 2 * self._lake.environment.limits.view_age
-        self.tell(f"waiting {wait:.0f} s, until readers have noticed,")
-        until = self._lake.clock.elapsed() + wait
-        while (rest := until - self._lake.clock.elapsed()) > 0:
-            self._lake.clock.sleep(rest)
+        self.pause(2 * self._lake.environment.limits.view_age, "waiting until readers have noticed")
+
+    def pause(self, seconds: float, doing: str) -> None:
+        """Let some time pass, and tell how much of it has."""
+        clock, total = self._lake.clock, math.ceil(seconds)
+        until = clock.elapsed() + seconds
+        while (rest := until - clock.elapsed()) > 0:
+            done = int(total - rest)
+            self._running.watch(Progress(doing, self._app, max(done, 0), total, "second"))
+            clock.sleep(min(rest, _TOLD_EVERY))
+
+    def knows_nothing(self) -> bool:
+        """Tell whether there is nothing to erase: no session was ended, and no trace is left."""
+        return not self._gone and not self.found()
+
+    def may_be_under_way(self) -> bool:
+        """Tell whether what an erased session of the app has sent may still land.
+
+        Nothing says whose it was: digests have no names.
+        """
+        limits = self._lake.environment.limits
+        since = (self._lake.clock.wall() - limits.grace - 2 * limits.view_age) * 1_000_000
+        return any(row.erased_at > since for row in self._archive.erased(self._newest()).values())
 
     def remove(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Delete what nobody needs, after `publish` and `wait`; return it, and what is left."""

@@ -15,6 +15,7 @@ from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, r
 from lakestore.jobs.progress import Progress, Watch, unwatched
 from lakestore.lake import Lake
 from lakestore.log.commits import LogFiles
+from lakestore.log.entries import name_of, parse_entry
 from lakestore.log.keys import (
     app_entries,
     app_logs,
@@ -22,7 +23,6 @@ from lakestore.log.keys import (
     app_packs,
     app_runs,
     manifest_key,
-    parse_entry_name,
     parse_log,
     parse_log_name,
     user_in,
@@ -50,11 +50,11 @@ class Figures:
     packed_bytes: int = 0
     """Bytes of packs; of a user, the share of its rows."""
     fresh_objects: int = 0
-    """Commits and rollups that are not packed, and entries."""
+    """Commits, rollups and entries that are not packed."""
     fresh_bytes: int = 0
     covered_objects: int = 0
-    """Commits and rollups that are packed, and of the app old packs, runs and manifests, too: a
-    sweep deletes them in its time."""
+    """Commits, rollups and entries that are packed, and of the app old packs, runs and manifests,
+    too: a sweep deletes them in its time."""
     covered_bytes: int = 0
 
 
@@ -82,6 +82,7 @@ class AppStats:
     read_now: int = 0
     """Objects that opening each of these once reads of their logs."""
     entries: int = 0
+    """Entries of shared state that are not packed."""
 
     @property
     def requests_now(self) -> int:
@@ -101,16 +102,22 @@ class AppStats:
     @property
     def objects_packed(self) -> int:
         """About how many objects there are then."""
-        fresh = 1 if self.fresh_sessions or self.entries else 0
-        return max(self.packs + fresh, 0) + max(1, self.runs) + 1 if self.objects else 0
+        return self.packs + self._has_fresh + max(1, self.runs) + 1 if self.objects else 0
 
     @property
     def is_due(self) -> bool:
         """Whether compaction would at least halve the requests, or leave a tenth of the objects."""
+        if not self._has_fresh:
+            return False
         return (
             self.requests_now >= 2 * self.requests_packed
             or self.total.fresh_objects >= 10 * self.objects_packed
         )
+
+    @property
+    def _has_fresh(self) -> bool:
+        """Whether compaction would find anything to pack."""
+        return bool(self.fresh_sessions or self.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +193,7 @@ class _Counting:
         if manifest.number:
             self._count_packed(manifest)
         self._count_logs(manifest)
-        self._count_entries()
+        self._count_entries(manifest)
         return found
 
     def _add(self, one: StoredObject) -> None:
@@ -243,17 +250,20 @@ class _Counting:
             for figures in both:
                 figures.sessions += row is None
 
-    def _count_entries(self) -> None:
+    def _count_entries(self, manifest: Manifest) -> None:
+        packed = self._archive.folded(manifest) if manifest.number else frozenset()
         for folder, objects in grouped(self._store.list(app_entries(self._stats.app_name))):
             user = user_in(folder)
+            both = self._both(user) if user else (self._stats.total,)
             for one in objects:
                 self._add(one)
-                if parse_entry_name(one.key.removeprefix(folder)) is None:
+                entry = parse_entry(one.key)
+                if entry is None:
                     continue
-                self._stats.entries += 1
-                self._stats.total.fresh_objects += 1
-                self._stats.total.fresh_bytes += one.size
-                if user:
-                    figures = self._stats.users.setdefault(user, Figures())
-                    figures.fresh_objects += 1
-                    figures.fresh_bytes += one.size
+                fresh = name_of(entry.key) not in packed
+                self._stats.entries += fresh
+                for figures in both:
+                    figures.fresh_objects += fresh
+                    figures.fresh_bytes += one.size if fresh else 0
+                    figures.covered_objects += not fresh
+                    figures.covered_bytes += 0 if fresh else one.size

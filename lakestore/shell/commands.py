@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from lakestore.lake import Lake
-from lakestore.shell.ending import reports_errors, stops_with
+from lakestore.shell.ending import now_stands, reports_errors, stops_with
 from lakestore.shell.executors import Where
 from lakestore.shell.options import (
     Duration,
@@ -30,7 +30,7 @@ from lakestore.shell.options import (
     yes_option,
 )
 from lakestore.shell.services import open_named
-from lakestore.shell.text import shown_url, terminal_width
+from lakestore.shell.text import duration, plural, shown_url, terminal_width, visible
 
 
 @contextmanager
@@ -248,11 +248,13 @@ def prune(
 @url_argument
 @click.option("--app", "app_name", required=True, help="The user's app.")
 @click.option("--user", "user_id", required=True, help="The user.")
-@click.option("--wait", is_flag=True, help="Stay for the lake's grace and look once more.")
+@click.option(
+    "--wait", is_flag=True, help="Stay for the lake's grace, an hour as a rule, and look once more."
+)
 @executor_option
 @yes_option
 @json_option
-@stops_with("the user may be erased in part; the same command does the rest")
+@stops_with("nothing was changed")
 def erase(
     url: str,
     app_name: str,
@@ -264,19 +266,40 @@ def erase(
 ) -> None:
     """Erase a user: all sessions, all state, every byte.
 
-    Prints a receipt. It is pending until the bytes were looked for again after the grace: with
-    --wait, or by running it again later with --wait.
+    Nothing of it is read from when that is published. Then it waits, twice the lake's view age
+    limit, 10 minutes as a rule: until then readers may still need the bytes, which it deletes
+    after. Of a user who is not known nothing is waited for.
+
+    Prints a receipt. It is pending until the bytes were looked for once more after the grace, an
+    hour as a rule: what was under way may have landed. --wait stays for that; so does the same
+    command, run again from the time that the receipt says.
     """
     from lakestore.jobs import erase_user
-    from lakestore.shell.reports import erase_lines, to_json
+    from lakestore.shell.reports import erase_lines, second_look, to_json
 
+    if not app_name or not user_id:
+        raise click.UsageError("--app and --user take names that are not empty")
     with _open(url) as lake:
-        ask(f"Erase the user {user_id!r} of {app_name!r} from {shown_url(url)}?", yes=yes)
+        limits = lake.environment.limits
+        if not yes:
+            known = sum(1 for _ in lake.sessions.read_all(app_name, user_id))
+            words = plural(known, "living session") if known else "no living session is known"
+            takes = duration(2 * limits.view_age + (limits.grace if wait else 0))
+            user = visible(f"{user_id!r} of {app_name!r}")
+            ask(f"Erase the user {user} from {shown_url(url)}: {words}, takes {takes}?", yes=yes)
         with _watched(lake, where) as how:
-            receipt = erase_user(lake, app_name, user_id, **how)
-            while wait and receipt.pending:
+            now_stands("the user may be erased in part; the same command does the rest")
+            receipt = erase_user(lake, app_name, user_id, wait=False, **how)
+            if receipt.status == "published":
+                now_stands(
+                    "nothing of the user is read any more, and some bytes are still there;"
+                    " the same command removes them"
+                )
                 receipt = receipt.finish(lake, **how)
-    _print([to_json(receipt)] if as_json else erase_lines(receipt))
+            while wait and receipt.pending:
+                now_stands("the user is erased; " + second_look(receipt, limits.grace))
+                receipt = receipt.finish(lake, **how)
+    _print([to_json(receipt)] if as_json else erase_lines(receipt, limits.grace))
 
 
 COMMANDS = (compact, sweep, check, stats, prune, erase)

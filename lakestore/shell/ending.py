@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -16,6 +16,7 @@ from lakestore.shell.text import shown_url, visible_lines
 
 INTERRUPTED = 128 + signal.SIGINT
 """What a shell expects of what Ctrl-C has ended."""
+_STANDS = "lakestore.stands"
 
 
 def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -41,14 +42,20 @@ def stops_with(stands: str) -> Callable[[Callable[..., None]], Callable[..., Non
                 raise click.ClickException(visible_lines(message)) from None
             except KeyboardInterrupt:
                 changed = not kwargs.get("dry_run")
-                _stop(stands if changed else "nothing was changed: it was a dry run")
+                now = click.get_current_context().meta.get(_STANDS, stands)
+                stop(now if changed else "nothing was changed: it was a dry run")
 
         return reporting
 
     return decorate
 
 
-def _stop(stands: str) -> None:
+def now_stands(what: str) -> None:
+    """Have Ctrl-C say from now on that this is what stands."""
+    click.get_current_context().meta[_STANDS] = what
+
+
+def stop(stands: str) -> NoReturn:
     """End at once: what threads still do may wait for the network, and counts for nobody."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     click.echo(f"stopped: {stands}", err=True)

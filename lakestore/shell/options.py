@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from lakestore.errors import InputError
+from lakestore.shell.ending import stop
 from lakestore.shell.executors import ExecutorName
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -53,4 +54,10 @@ def ask(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise InputError("this deletes for good, and there is no terminal to ask on; say --yes")
-    click.confirm(question, abort=True, err=True)
+    try:
+        wanted = click.confirm(question, err=True)
+    except click.Abort:  # Ctrl-C
+        click.echo(err=True)
+        stop("nothing was changed")
+    if not wanted:
+        raise click.Abort

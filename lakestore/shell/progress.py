@@ -15,6 +15,8 @@ from lakestore.shell.text import terminal_width as room
 
 _TERMINAL_SECONDS = 0.2
 _ELSEWHERE_SECONDS = 10.0
+_RARELY_SECONDS = 60.0
+"""How seldom a line comes elsewhere at last, each after twice the time of the one before."""
 _QUIET_SECONDS = 0.5
 """What takes no longer shows nothing."""
 _BAR = 16
@@ -61,7 +63,7 @@ class ProgressLine:
         every = _TERMINAL_SECONDS if self._terminal else _ELSEWHERE_SECONDS
         wait = _QUIET_SECONDS if self._terminal else every
         while not self._ended.wait(wait):
-            wait = every
+            wait = every if self._terminal else min(2 * wait, _RARELY_SECONDS)
             with self._lock:
                 if not self._ended.is_set():
                     self._show()

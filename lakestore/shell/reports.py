@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -13,7 +14,7 @@ from lakestore.jobs import AppStats, CheckReport, Figures, Finding, LakeStats, S
 from lakestore.shell.text import byte_size, clip, plural, visible, width, wrap
 
 _SEVERITIES = {"lost": ("LOST", "red"), "mendable": ("MENDABLE", "yellow"), "note": ("note", None)}
-_FIGURE_HEADS = ("user", "sessions", "events", "objects", "packed", "fresh", "to sweep")
+_FIGURE_HEADS = ("user", "sessions", "packed events", "objects", "packed", "fresh", "to sweep")
 
 
 def to_json(report: object) -> str:
@@ -25,7 +26,7 @@ def to_json(report: object) -> str:
 def compact_lines(report: Any) -> Iterator[str]:
     """Yield what a compaction did."""
     yield (
-        f"packed {plural(report.events, 'event')} of {plural(report.sessions, 'session')}"
+        f"packed {plural(report.events, 'row')} of {plural(report.sessions, 'session')}"
         f" into {byte_size(report.packed_bytes)}  ({report.elapsed_ms / 1_000:.1f} s)"
     )
     repacked = getattr(report, "repacked_bytes", 0)
@@ -45,18 +46,31 @@ def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def erase_lines(receipt: Any) -> Iterator[str]:
-    """Yield what was erased, and what is left to do."""
-    yield (
-        f"erased {plural(len(receipt.sessions), 'session')};"
-        f" {plural(len(receipt.removed), 'object')} deleted; {receipt.status}"
-    )
+def erase_lines(receipt: Any, grace: float) -> Iterator[str]:
+    """Yield what was erased, and what is left to do in a lake of that grace."""
+    if receipt.is_empty:
+        yield f"nothing of this user is there: no session, no state; {receipt.status}"
+    else:
+        yield _erased(receipt)
     if receipt.left:
         yield f"{plural(len(receipt.left), 'object')} could not go yet"
     if receipt.pending:
-        yield "pending: what was under way may still land. Run it again with --wait, or later."
+        yield f"pending: what was under way may still land; {second_look(receipt, grace)}"
     yield "a lake cannot see:"
     yield from (f"  {visible(place)}" for place in receipt.not_seen)
+
+
+def second_look(receipt: Any, grace: float) -> str:
+    """Return from when on what an eraser has left is to be looked for, and how."""
+    due = datetime.fromtimestamp(receipt.removed_at + grace, UTC)
+    return f"from {due:%Y-%m-%d %H:%M:%S} UTC on the same command looks once more"
+
+
+def _erased(receipt: Any) -> str:
+    return (
+        f"erased {plural(len(receipt.sessions), 'session')};"
+        f" {plural(len(receipt.removed), 'object')} deleted; {receipt.status}"
+    )
 
 
 def sweep_lines(report: SweepReport) -> Iterator[str]:
@@ -96,7 +110,7 @@ def check_lines(report: CheckReport, room: int) -> Iterator[str]:
         yield f"and {more:,} more"
     yield (
         f"read {plural(report.objects, 'object')}: {plural(report.apps, 'app')},"
-        f" {plural(report.sessions, 'session')}, {plural(report.events, 'event')}"
+        f" {plural(report.sessions, 'session')}, {plural(report.events, 'row')}"
     )
     yield _cost(report.requests, report.elapsed_ms)
     found = [f"{report.counts[name]:,} {name}" for name in order[:2] if report.counts.get(name)]

@@ -72,6 +72,13 @@ def byte_size(size: int) -> str:
     return f"{size / 1_000_000_000:.1f} GB"
 
 
+def duration(seconds: float) -> str:
+    """Return a time as people say it, in minutes where it is several."""
+    if seconds < 120:
+        return f"{seconds:g} s"
+    return f"{seconds / 60:.0f} minutes"
+
+
 def plural(count: int, thing: str, things: str = "") -> str:
     """Return the count with its noun; `things` where more of them do not just end in an s."""
     return f"{count:,} {thing if count == 1 else things or thing + 's'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -126,7 +127,7 @@ def test_compact(where: str, shop: Shop) -> None:
         assert said.count("\n") == 1
         assert shop.answers() == shop.filled
     finished(*command)
-    assert "packed 0 events" in finished(*command)
+    assert "packed 0 rows" in finished(*command)
     assert shop.answers() == shop.filled
 
 
@@ -160,3 +161,41 @@ def test_prune(what: str, measure: str, shop: Shop) -> None:
     assert (found.sessions == []) == (what == "sessions")
     for state in found.states.values():
         assert (state == {}) == (what == "user-state")
+
+
+def test_erase_while_it_waits(tmp_path: Path) -> None:
+    """What is published is gone for readers, and the line says so; the wait is told meanwhile."""
+    url = str(tmp_path / "lake")
+    with Lake.open(url) as lake:
+        Work(lake).some(30)
+    command = ("erase", url, "--app", APP, "--user", USERS[0], "--yes")
+    with start(*command) as process:
+        assert process.stderr
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert re.match(r"\w+: waiting until readers have noticed, \d %, \d+ of 600 seconds, ", first)
+    assert rest.startswith("stopped: nothing of the user is read any more, and some bytes are")
+    with Lake.open(url, read_only=True) as lake:
+        assert not list(lake.sessions.read_all(APP, USERS[0]))
+
+
+@pytest.mark.parametrize("after", [0.05, 0.1, 0.2])
+def test_while_modules_are_imported(after: float, tmp_path: Path) -> None:
+    """However early Ctrl-C comes, it is a line and 130, and no trace of Python."""
+    script = "import sys, lakestore.__main__ as entry\nprint('begun', flush=True)\nentry.main()\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, "stats", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, errors
+    assert errors == "stopped: nothing was changed\n"

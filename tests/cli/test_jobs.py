@@ -6,8 +6,10 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -60,8 +62,8 @@ def test_compact_tells_what_it_packed(url: str) -> None:
     """One line says how much was packed; a second time there is nothing."""
     done = run("compact", url)
     assert done.exit_code == 0
-    assert done.output.startswith("packed ")
-    assert run("compact", url).output.startswith("packed 0 events of 0 sessions into 0 B")
+    assert re.match(r"packed [1-9]\d* rows of ", done.output)
+    assert run("compact", url).output.startswith("packed 0 rows of 0 sessions into 0 B")
     assert json.loads(run("compact", url, "--json").output)["events"] == 0
 
 
@@ -109,6 +111,7 @@ def test_check_of_a_whole_lake(url: str) -> None:
     checked = run("check", url)
     assert checked.exit_code == 0
     assert checked.output.splitlines()[-1] == "nothing is wrong"
+    assert re.search(r"sessions, \d+ rows\n", checked.output)  # of events, and of creations
 
 
 def test_check_tells_what_is_wrong(url: str) -> None:
@@ -152,7 +155,10 @@ def test_stats_are_shown(url: str) -> None:
     assert f"compaction is due: lakestore compact {url}" in shown
     assert "user  sessions" in shown
     assert max(len(line) for line in shown.splitlines() if url not in line) <= 100
+    assert "packed events" in shown  # what is not packed is not counted
     assert "and 2 users more" in run("stats", url, "--users", "1").output
+    run("compact", url)
+    assert "due" not in run("stats", url).output
     swept(url)
     assert "due" not in run("stats", url).output
     (app,) = json.loads(run("stats", url, "--json").output)["apps"]
@@ -176,8 +182,8 @@ def test_an_app_that_is_not_there_is_no_error(command: str, url: str) -> None:
 
 def test_times_are_written_for_people(url: str) -> None:
     """A grace is 90, 45m, 2h or 1d; all else is told how to write it."""
-    for time in ("7200", "90m", "2h", "1.5d"):
-        assert run("sweep", url, "--grace", time, "--dry-run").exit_code == 0
+    for grace in ("7200", "90m", "2h", "1.5d"):
+        assert run("sweep", url, "--grace", grace, "--dry-run").exit_code == 0
     wrong = run("sweep", url, "--grace", "soon")
     assert wrong.exit_code == 2
     assert "45m" in wrong.output
@@ -252,11 +258,61 @@ def test_erase_prints_a_receipt(tmp_path: Path) -> None:
     assert living(url) == before
     erased = run("erase", url, *scope, "--yes")
     assert erased.exit_code == 0
-    assert re.match(r"erased \d+ sessions; \d+ objects deleted; pending\npending: ", erased.output)
+    assert re.match(
+        r"erased \d+ sessions; \d+ objects deleted; pending\npending: what .* may still land;"
+        r" from 2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d UTC on the same command looks once more\n",
+        erased.output,
+    )
     assert "backups" in erased.output
     assert living(url, "ana") == []
     assert living(url) != []
     assert run("erase", url, "--user", "ana").exit_code == 2
+    assert run("erase", url, "--app", APP, "--user", "").exit_code == 2
+
+
+def test_erase_of_a_user_who_is_not_known_waits_for_nothing(url: str) -> None:
+    """It is said, and the command is done at once, though others would take ten minutes."""
+    erased = run("erase", url, "--app", APP, "--user", "nobody", "--yes", "--wait")
+    assert erased.exit_code == 0
+    assert erased.output.startswith("nothing of this user is there: no session, no state; done\n")
+
+
+def asked(answer: bytes, *arguments: str) -> tuple[int, str]:
+    """Answer a command on its terminal; return its exit code, and what it said."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "lakestore", *arguments]
+    with subprocess.Popen(
+        command, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr
+        said = ""
+        while "?" not in said:
+            said += process.stderr.read(1)
+        if answer:
+            os.write(leader, answer)
+        else:
+            time.sleep(0.5)  # a person is no quicker, and Python needs a moment to wait for a line
+            process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    os.close(leader)
+    os.close(follower)
+    assert output == ""
+    return process.returncode, said + errors
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such terminals")
+def test_erase_asks_with_what_it_means(url: str) -> None:
+    """Who is asked sees how many sessions go and how long it takes; Ctrl-C is an answer, too."""
+    count = len(living(url, "ana"))
+    scope = ("erase", url, "--app", APP, "--user")
+    code, said = asked(b"n\n", *scope, "ana")
+    assert code == 1
+    assert re.search(rf": {count} living sessions?, takes 10 minutes\?", said)
+    assert "no living session is known" in asked(b"n\n", *scope, "nobody")[1]
+    code, said = asked(b"", *scope, "ana")
+    assert code == 130
+    assert said.splitlines()[-1] == "stopped: nothing was changed"
+    assert len(living(url, "ana")) == count
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such terminals")

@@ -78,7 +78,7 @@ def test_what_is_quick_shows_nothing() -> None:
     ("seconds", "lines"), [(1.5, 0), pytest.param(10.5, 1, marks=pytest.mark.slow)]
 )
 def test_plain_lines_elsewhere(seconds: float, lines: int) -> None:
-    """A log gets a line every ten seconds, on stderr alone, with nothing that moves a cursor."""
+    """A log gets a line after ten seconds, then more rarely, with nothing that moves a cursor."""
     done = subprocess.run(
         command(seconds), env=ENVIRONMENT, capture_output=True, text=True, check=True
     )

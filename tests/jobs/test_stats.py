@@ -30,7 +30,7 @@ def test_what_is_fresh_is_counted() -> None:
 
 
 def test_what_is_packed_is_counted() -> None:
-    """After compaction commits are covered, and after a sweep they are gone."""
+    """After compaction commits and entries are covered, and after a sweep they are gone."""
     site = filled()
     compact(site.lake)
     (app,) = stats(site.lake).apps
@@ -41,7 +41,11 @@ def test_what_is_packed_is_counted() -> None:
     assert app.manifests == 1
     kinds = ("packs/", "runs/", "manifests/")
     old = sum(len(site.stored(kind)) for kind in kinds) - len(files) - 1
-    assert app.total.covered_objects == commits + old
+    entries = len(site.stored("state/entries/"))
+    assert entries
+    assert app.total.covered_objects == commits + entries + old
+    assert app.total.fresh_objects == 0
+    assert not app.is_due
     events = site.lake.sql("select count(*) from events").fetchall()[0][0]
     assert app.total.events == events
     living = site.lake.sql("select count(*) from sessions").fetchall()[0][0]
@@ -79,3 +83,5 @@ def test_long_ids_and_empty_lakes() -> None:
     compact(site.lake)
     assert set(stats(site.lake).apps[0].users) >= {"ü" * 100}
     assert set(found.requests) == {"LIST", "GET"}
+    (none,) = stats(site.lake, app_name="none such").apps
+    assert not none.is_due

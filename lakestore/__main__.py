@@ -1,0 +1,38 @@
+"""Where a process of the command line begins: Ctrl-C ends it well while modules are imported, too.
+
+Imports nothing that takes time before that is so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+
+def main() -> None:
+    """Run the command line."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # it is ignored: so be it
+        _run()
+        return
+    # An exception in the midst of an import may be swallowed, or be taken for a broken module.
+    signal.signal(signal.SIGINT, _stop)
+    from lakestore import cli  # noqa: F401
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _run()
+
+
+def _run() -> None:
+    from lakestore.cli import main as command
+
+    command(prog_name="lakestore")
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"stopped: nothing was changed\n")
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()
