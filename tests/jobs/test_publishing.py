@@ -136,7 +136,7 @@ def test_an_upload_that_is_named_for_deletion(site: Site) -> None:
         site.store.put_if_absent(manifest_key(APP, 1), encode(doomed))
 
     store = InterruptedStore(site.store, Nth("put", holding="packs/"), doom, when="after")
-    with pytest.raises(ConflictError, match="pack of this job"):
+    with pytest.raises(ConflictError, match="sweep has taken its pack"):
         compact(site.lake(store))
     assert newest(lake).tables == {}
 
