@@ -20,6 +20,7 @@ from lakestore.jobs.check_packed import PackedCheck
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.findings import Finding, Findings, Look
 from lakestore.jobs.progress import Watch, unwatched
+from lakestore.jobs.running import check_lake
 from lakestore.lake import Lake
 from lakestore.log.folders import folders
 from lakestore.log.keys import APPS, MARKER_KEY, RESERVED, app_logs, is_proof
@@ -72,6 +73,7 @@ def check(
         InputError: an argument makes no sense.
         StorageError: the store failed.
     """
+    check_lake(lake)
     if check_flag("repair", repair) and lake.read_only:
         raise InputError("a lake that was opened with read_only=True cannot be repaired")
     before, started = lake.metrics.requests, lake.clock.elapsed()

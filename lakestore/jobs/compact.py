@@ -19,7 +19,7 @@ from lakestore.jobs.fresh_state import fresh_state
 from lakestore.jobs.packing import PackTask
 from lakestore.jobs.progress import Progress, Steps, Watch, unwatched
 from lakestore.jobs.repacking import plan_repacks
-from lakestore.jobs.running import Running, Task, run_all
+from lakestore.jobs.running import Running, Task, check_lake, run_all
 from lakestore.lake import Lake
 from lakestore.log.commits import count_commits
 from lakestore.log.keys import app_entries, app_logs, app_manifests, check_id
@@ -80,12 +80,14 @@ def compact(
         ConflictError: other jobs keep publishing.
         StorageError: the store failed; run it again.
     """
+    check_lake(lake)
     if lake.read_only:
         raise InputError("a lake that was opened with read_only=True cannot be compacted")
     check_number("pack_bytes", pack_bytes, least=1)
     check_number("slice_commits", slice_commits, least=1)
     if policy is not None and not callable(getattr(policy, "apply", None)):
         raise InputError(f"policy is a RetentionPolicy(...). type={type(policy).__name__}")
+    running = Running(executor, progress or unwatched)
     pruned: tuple[PruneReport, ...] = ()
     if policy is not None:
         pruned = policy.apply(lake, app_name, executor=executor, progress=progress)
@@ -93,7 +95,6 @@ def compact(
     started = lake.clock.elapsed()
     total = _Total()
     for app in apps:
-        running = Running(executor, progress or unwatched)
         _Compaction(lake, app, running, total, pack_bytes, slice_commits).run()
     elapsed = int((lake.clock.elapsed() - started) * 1_000)
     return CompactReport(

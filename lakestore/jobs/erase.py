@@ -14,7 +14,7 @@ from typing import Literal
 from lakestore.errors import ReadOnlyError
 from lakestore.jobs.erasing import Eraser
 from lakestore.jobs.progress import Watch, unwatched
-from lakestore.jobs.running import Running
+from lakestore.jobs.running import Running, check_lake
 from lakestore.lake import Lake
 from lakestore.log.keys import check_id
 from lakestore.tables.erased import ErasedRow
@@ -152,6 +152,7 @@ def erase_user(
         ConflictError: other jobs keep publishing.
         StorageError: the store failed; run it again.
     """
+    check_lake(lake)
     check_id("app_name", app_name)
     check_id("user_id", user_id)
     if lake.read_only:

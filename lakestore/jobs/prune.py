@@ -17,7 +17,7 @@ from lakestore.checks import check_flag, check_number, check_time
 from lakestore.errors import InputError, ReadOnlyError
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.pruning import Pruned, Wanted, idle_sessions, idle_state, old_events
-from lakestore.jobs.running import Running
+from lakestore.jobs.running import Running, check_lake
 from lakestore.lake import Lake
 from lakestore.log.keys import check_id
 
@@ -160,6 +160,7 @@ def prune_user_state(
 
 def _before(name: str, days: int, now: datetime | None, lake: Lake) -> int:
     """Return the instant of `days` ago, in microseconds since 1970 UTC."""
+    check_lake(lake)
     check_number(name, days, least=1)
     if now is not None and not isinstance(now, datetime):
         raise InputError(f"now is a datetime with a time zone. type={type(now).__name__}")

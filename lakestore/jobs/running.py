@@ -46,6 +46,14 @@ _opening = Lock()
 _MEMORY = "memory://"
 
 
+def _check_executor(executor: object) -> None:
+    if executor is not None and not isinstance(executor, Executor):
+        raise InputError(
+            "executor is a concurrent.futures.Executor, as ThreadPoolExecutor(4), or None."
+            f" type={type(executor).__name__}"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """How a job is run."""
@@ -55,9 +63,27 @@ class Running:
     watch: Watch = unwatched
     """Who is told how far it is."""
 
+    def __post_init__(self) -> None:
+        """Refuse what is no executor.
+
+        Raises:
+            InputError: it is none.
+        """
+        _check_executor(self.executor)
+
 
 INLINE = Running()
 """Here, and unwatched."""
+
+
+def check_lake(lake: object) -> None:
+    """Refuse what is no lake, such as its URL, before a job begins.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(lake, Lake):
+        raise InputError(f"lake is a Lake, as Lake.open(url) gives it. type={type(lake).__name__}")
 
 
 class Task(Protocol[R_co]):

@@ -13,6 +13,7 @@ from lakestore.history.archive import EVENTS
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
 from lakestore.jobs.progress import Progress, Watch, unwatched
+from lakestore.jobs.running import check_lake
 from lakestore.lake import Lake
 from lakestore.log.commits import LogFiles
 from lakestore.log.entries import name_of, parse_entry
@@ -151,6 +152,7 @@ def stats(lake: Lake, *, app_name: str | None = None, progress: Watch | None = N
         FormatError: a manifest or run is damaged.
         StorageError: the store failed.
     """
+    check_lake(lake)
     before = lake.metrics.requests
     apps = [_count(lake, app, progress or unwatched) for app in chosen_apps(lake, app_name)]
     return LakeStats(apps, lake.metrics.requests_since(before))

@@ -20,6 +20,7 @@ from lakestore.jobs.departed import Departed, StoreTime
 from lakestore.jobs.origins import without_origin
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
+from lakestore.jobs.running import check_lake
 from lakestore.lake import Lake
 from lakestore.log.keys import (
     PROOFS,
@@ -100,6 +101,7 @@ def sweep(
         InputError: an argument makes no sense, or the lake is read-only.
         StorageError: the store failed; run it again.
     """
+    check_lake(lake)
     if lake.read_only:
         raise InputError("a lake that was opened with read_only=True cannot be swept")
     check_flag("dry_run", dry_run)

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from lakestore.errors import InputError
 from lakestore.lake import Lake
 from lakestore.shell.ending import now_stands, reports_errors, stops_with
 from lakestore.shell.executors import Where
@@ -47,6 +48,19 @@ def _open(url: str, *, read_only: bool = False) -> Iterator[Lake]:
     finally:
         if closes:
             lake.close()
+
+
+def _require(lake: Lake, app_name: str | None, user_id: str | None = None) -> None:
+    """Refuse the name of an app, or of a user of it, that has nothing there: it was mistyped."""
+    from lakestore.jobs.apps import chosen_apps
+    from lakestore.shell.finding import has_user
+
+    if app_name is None:
+        return
+    if app_name not in chosen_apps(lake, None):
+        raise InputError(f"there is no app {app_name!r} in this lake")
+    if user_id is not None and not has_user(lake, app_name, user_id):
+        raise InputError(f"there is no user {user_id!r} of the app {app_name!r} in this lake")
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -99,6 +113,7 @@ def compact(
         words = ", ".join(f"{name} = {value}" for name, value in asdict(keep).items() if value)
         ask(f"Prune {shown_url(url)} by {words or 'a policy that keeps all'}?", yes=yes)
     with _open(url) as lake, _watched(lake, where) as how:
+        _require(lake, app_name)
         report = run(lake, **options, **how)
     _print([to_json(report)] if as_json else compact_lines(report))
 
@@ -134,6 +149,7 @@ def sweep(
     from lakestore.shell.reports import sweep_lines, to_json
 
     with _open(url) as lake:
+        _require(lake, app_name)
         own = timedelta(seconds=lake.environment.limits.grace)
         if grace is not None and grace < own and not dry_run:
             ask(f"Does nobody else have {shown_url(url)} open?", yes=yes)
@@ -159,6 +175,7 @@ def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
     from lakestore.shell.reports import check_lines, to_json
 
     with _open(url, read_only=not repair) as lake, _watched(lake) as how:
+        _require(lake, app_name)
         report = run(lake, app_name=app_name, repair=repair, **how)
     _print([to_json(report)] if as_json else check_lines(report, terminal_width()))
     sys.exit(0 if report.healthy else 1)
@@ -178,6 +195,7 @@ def stats(url: str, app_name: str | None, users: int, as_json: bool) -> None:
     from lakestore.shell.reports import stats_lines, to_json
 
     with _open(url, read_only=True) as lake, _watched(lake) as how:
+        _require(lake, app_name)
         report = run(lake, app_name=app_name, **how)
     shown = stats_lines(report, shown_url(url), users, terminal_width())
     _print([to_json(report)] if as_json else shown)
@@ -227,10 +245,13 @@ def prune(
     days = given.pop(measure)
     if days is None or any(value is not None for value in given.values()):
         raise click.UsageError(f"`prune {what}` needs --{measure.replace('_', '-')} alone: {words}")
+    if user_id is not None and not (app_name and user_id):
+        raise click.UsageError("--user names a user of an app: give its --app, too")
     if where and what == "sessions":
         raise click.UsageError("`prune sessions` packs nothing, so it takes no --executor")
     run = getattr(jobs, name)
     with _open(url) as lake:
+        _require(lake, app_name, user_id)
         options = {measure: days, "app_name": app_name, "user_id": user_id}
         if dry_run or not yes:
             with _watched(lake) as how:

@@ -42,6 +42,18 @@ def find_session(
     return found[0]
 
 
+def has_user(lake: Lake, app_name: str, user_id: str) -> bool:
+    """Tell whether anything is known of a user of an app: a session, deleted or not, or state.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    scope = Scope(app_name, user_id)
+    if any(True for _ in lake.sessions.read_all(app_name, user_id, ended=True)):
+        return True
+    return bool(lake.sessions.shared.read([scope])[scope].values())
+
+
 def _among(app_name: str | None, user_id: str | None) -> str:
     given = {"app_name": app_name, "user_id": user_id}
     return "".join(f" {name}={value!r}" for name, value in given.items() if value is not None)

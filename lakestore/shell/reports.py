@@ -24,7 +24,9 @@ def to_json(report: object) -> str:
 
 
 def compact_lines(report: Any) -> Iterator[str]:
-    """Yield what a compaction did."""
+    """Yield what a compaction did, in the order of it."""
+    for pruned in getattr(report, "pruned", ()):
+        yield from prune_lines(pruned)
     yield (
         f"packed {plural(report.events, 'row')} of {plural(report.sessions, 'session')}"
         f" into {byte_size(report.packed_bytes)}  ({report.elapsed_ms / 1_000:.1f} s)"
@@ -32,8 +34,6 @@ def compact_lines(report: Any) -> Iterator[str]:
     repacked = getattr(report, "repacked_bytes", 0)
     if repacked:
         yield f"rewrote {byte_size(repacked)} of older packs"
-    for pruned in getattr(report, "pruned", ()):
-        yield from prune_lines(pruned)
 
 
 def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:

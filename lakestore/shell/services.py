@@ -141,6 +141,8 @@ def open_named(url: str, *, read_only: bool, rollups: bool = True) -> Lake:
         LakeError: it cannot be opened.
     """
     if not url.startswith("lakestore+"):
+        if "://" in url and "?" in url:
+            raise InputError(f"options are taken in a URL of this form: lakestore+{url}")
         return Lake.open(url, read_only=read_only, rollups=rollups)
     named = ServiceUri.parse(url, {})
     return Lake.open(

@@ -175,9 +175,32 @@ def test_a_lake_that_is_not_there_is_not_made(command: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("command", ["compact", "sweep", "check", "stats"])
-def test_an_app_that_is_not_there_is_no_error(command: str, url: str) -> None:
-    """Of an app that has nothing there is nothing to do."""
-    assert run(command, url, "--app", "none such").exit_code == 0
+def test_an_app_that_is_not_there(command: str, url: str) -> None:
+    """A name with a mistake in it is an error, and nothing is done."""
+    missing = run(command, url, "--app", "none such")
+    assert missing.exit_code == 1
+    assert missing.stdout == ""
+    assert missing.stderr == "Error: there is no app 'none such' in this lake\n"
+
+
+def test_prune_of_whom_nobody_knows(url: str) -> None:
+    """A mistyped app or user is an error; a user without an app is no argument at all."""
+    prune = ("prune", "sessions", url, "--idle-days", "9", "--yes")
+    assert "no app 'none'" in run(*prune, "--app", "none").stderr
+    missing = run(*prune, "--app", APP, "--user", "anna")
+    assert missing.exit_code == 1
+    assert missing.stderr == f"Error: there is no user 'anna' of the app {APP!r} in this lake\n"
+    assert run(*prune, "--app", APP, "--user", "ana").exit_code == 0
+    alone = run(*prune, "--user", "ana")
+    assert alone.exit_code == 2
+    assert "give its --app, too" in alone.stderr
+
+
+def test_options_in_a_bare_url() -> None:
+    """The refusal names the form that takes them, and shows none of their values."""
+    refused = run("compact", "s3://bucket/agents?region=eu-1")
+    assert refused.exit_code == 1
+    assert "lakestore+s3://bucket/agents?region=…" in refused.stderr
 
 
 def test_times_are_written_for_people(url: str) -> None:
@@ -334,7 +357,7 @@ def test_on_a_terminal_it_asks(url: str) -> None:
 
 
 def test_a_policy_is_applied_first(url: str, tmp_path: Path) -> None:
-    """A policy needs a yes; what it prunes is told after what was packed."""
+    """A policy needs a yes; what it prunes is told before what was packed."""
     policy = tmp_path / "keep.toml"
     policy.write_text("sessions_idle_days = 30\nuser_state_idle_days = 180\n")
     refused = run("compact", url, "--policy", policy)
@@ -342,8 +365,9 @@ def test_a_policy_is_applied_first(url: str, tmp_path: Path) -> None:
     assert "say --yes" in refused.output
     done = run("compact", url, "--policy", policy, "--yes")
     assert done.exit_code == 0
-    assert "pruned 0 sessions" in done.output
-    assert "pruned 0 keys" in done.output
+    words = [line.split("  ")[0].split(",")[0] for line in done.output.splitlines()]
+    assert words[:2] == ["pruned 0 sessions", "pruned 0 keys"]
+    assert words[2].startswith("packed ")
     assert run("compact", url, "--policy", tmp_path / "none.toml", "--yes").exit_code == 2
 
 
