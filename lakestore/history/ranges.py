@@ -91,7 +91,7 @@ def naming(key: str) -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        raise FormatError(f"{error}. {key=}") from error
+        raise FormatError(f"{str(error).rstrip('.')}. {key=}") from error
 
 
 def joined(ranges: Sequence[tuple[int, int]], most: int = READ_BYTES) -> list[tuple[int, int]]:

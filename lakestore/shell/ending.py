@@ -11,12 +11,13 @@ from typing import Any, NoReturn
 
 import click
 
-from lakestore.errors import LakeError
+from lakestore.errors import FormatError, LakeError
 from lakestore.shell.text import shown_url, visible_lines
 
 INTERRUPTED = 128 + signal.SIGINT
 """What a shell expects of what Ctrl-C has ended."""
 _STANDS = "lakestore.stands"
+_DAMAGED = "\n`lakestore check` with the same URL tells what that costs, and how to mend it"
 
 
 def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -39,6 +40,8 @@ def stops_with(stands: str) -> Callable[[Callable[..., None]], Callable[..., Non
             except LakeError as error:
                 url = kwargs.get("url")
                 message = str(error).replace(url, shown_url(url)) if url else str(error)
+                if isinstance(error, FormatError) and command.__name__ != "check":
+                    message += _DAMAGED
                 raise click.ClickException(visible_lines(message)) from None
             except KeyboardInterrupt:
                 changed = not kwargs.get("dry_run")

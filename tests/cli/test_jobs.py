@@ -129,6 +129,20 @@ def test_check_tells_what_is_wrong(url: str) -> None:
     assert report["findings"][0]["key"] == key
 
 
+@pytest.mark.parametrize("command", [("stats",), ("sql", "select count(*) from sessions")])
+def test_what_is_damaged_leads_to_a_check(command: tuple[str, ...], url: str) -> None:
+    """A command that meets a damaged run names it, and which command tells more."""
+    swept(url)
+    for run_file in (Path(url) / "runs").rglob("*.parquet"):
+        run_file.write_bytes(run_file.read_bytes()[:-50] + b"x" * 50)
+    name, *rest = command
+    failed = run(name, url, *rest)
+    assert failed.exit_code == 1
+    what, then = failed.stderr.splitlines()
+    assert re.search(r"[^.]\. key='runs/", what)
+    assert then.startswith("`lakestore check` with the same URL tells ")
+
+
 def test_check_passes_over_strays(url: str) -> None:
     """What is not ours is a note, and no reason to fail."""
     (Path(url) / "README").write_text("mine")
