@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,10 @@ from hypothesis import HealthCheck, settings
 from tests.support import ceph as cephs
 from tests.support import servers
 from tests.support.servers import RUNNING, Bucket
+
+# A shell's background job ignores Ctrl-C, and so would the commands that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A commit waits for the disk, so neither an example's time nor a slow start says anything.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
