@@ -12,20 +12,14 @@ from types import FrameType
 
 def main() -> None:
     """Run the command line."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # it is ignored: so be it
-        _run()
-        return
-    # An exception in the midst of an import may be swallowed, or be taken for a broken module.
-    signal.signal(signal.SIGINT, _stop)
-    from lakestore import cli  # noqa: F401
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    _run()
-
-
-def _run() -> None:
+    hears = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # it may be ignored
+    if hears:
+        # An exception in the midst of an import may be swallowed, or taken for a broken module.
+        signal.signal(signal.SIGINT, _stop)
     from lakestore.cli import main as command
 
+    if hears:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     command(prog_name="lakestore")
 
 
