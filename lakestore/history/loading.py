@@ -14,6 +14,7 @@ from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.history.folding import DamagedRollupError, Plan, decode_commit, fold, plan_of
 from lakestore.history.listed import Done, Listed, named, paired
+from lakestore.history.portions import Portions
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, first_log, list_log, list_logs
 from lakestore.log.folders import folders
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _LOGS_AT_ONCE = 256
+_BYTES_AT_ONCE = 64 * 2**20
 
 
 class Watcher:
@@ -325,6 +327,15 @@ class Loader:
         return self._env.is_young(started) and self._archive.is_recent(app_manifests(app_name))
 
     def _load_some(
+        self, app_name: str, listed: Sequence[Listed], started: float
+    ) -> Iterator[SessionView]:
+        portions = Portions(listed, _BYTES_AT_ONCE)
+        for portion in portions:
+            for view in self._load_together(app_name, portion, started):
+                portions.note(view.nbytes)
+                yield view
+
+    def _load_together(
         self, app_name: str, listed: Sequence[Listed], started: float
     ) -> Iterator[SessionView]:
         plans = [plan_of(log, files or LogFiles(), packed) for log, files, packed in listed]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import EVENTS, Packed, Place
 from lakestore.history.view import session_part
+from lakestore.jobs.batches import batches
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.cutting import is_placeholder
 from lakestore.jobs.findings import Finding, Look
@@ -46,7 +47,8 @@ class PackedCheck:
                 manifest, live = self._newest(), None
             try:
                 for batch in _batches(self._look.archive.sessions(manifest, after=after)):
-                    self._check_some(batch, live)
+                    for some in batches(batch, lambda each: (each, 0), _SESSIONS_AT_ONCE):
+                        self._check_some(some, live)
                     self._state.settle(manifest)
                     last = batch[-1].row
                     after = (last.user_id, last.session_id)

@@ -58,7 +58,7 @@ class Packer:
         self._tell = tell
         self._state: list[StateRow] = []
         self._builder = PackBuilder()
-        self._waiting: list[tuple[SessionView, SessionRow | None, Part]] = []
+        self._waiting: list[tuple[SessionRow | None, SessionRow, Part]] = []
 
     def run(self) -> Iterator[Changes]:
         """Store packs, and yield what each makes of its sessions.
@@ -71,7 +71,8 @@ class Packer:
             rows = view.rows()
             self._state += shared_of(rows)
             part = self._builder.add(view.table()) if rows else ()
-            self._waiting.append((view, before, part))
+            # Not the view itself, which holds all the rows.
+            self._waiting.append((before, row_of(view, before), part))
             self._tell(view.version - (before.version if before else 0))
             if self._builder.nbytes >= task.pack_bytes:
                 yield self._store()
@@ -85,9 +86,9 @@ class Packer:
         self._state, self._builder, self._waiting = [], PackBuilder(), []
         if stored is not None:
             changes.packs.append(stored.file)
-        for view, before, part in waiting:
-            segments = stored.segments(part) if stored else ()
-            changes.add(Change(before, row_of(view, before, segments)))
+        for before, row, part in waiting:
+            segments = (*row.segments, *(stored.segments(part) if stored else ()))
+            changes.add(Change(before, replace(row, segments=segments)))
         return changes
 
 
@@ -125,15 +126,12 @@ def shared_of(rows: list[EventRow]) -> Iterator[StateRow]:
             yield from found
 
 
-def row_of(
-    view: SessionView, before: SessionRow | None, segments: tuple[Segment, ...]
-) -> SessionRow:
-    """Return what a session's row says when all of it is packed.
+def row_of(view: SessionView, before: SessionRow | None) -> SessionRow:
+    """Return what a session's row says when all of it is packed, but for the new segments.
 
     Args:
         view: The session.
         before: What its row said.
-        segments: Where its fresh rows are.
     """
     key, packed = view.key, view.packed.row if view.packed else None
     rows = view.rows()
@@ -152,5 +150,5 @@ def row_of(
         last_event_time=view.last_event_time if view.alive else None,
         last_event_id=view.last_event_id if view.alive else None,
         events=(packed.events if packed else 0) + sum(row.kind == "event" for row in rows),
-        segments=(*(packed.segments if packed else ()), *segments),
+        segments=packed.segments if packed else (),
     )

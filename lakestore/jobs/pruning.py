@@ -10,11 +10,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
-from itertools import islice
 
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
-from lakestore.history.archive import EVENTS, LAST, STATE, Place
+from lakestore.history.archive import EVENTS, LAST, STATE, Packed, Place
 from lakestore.history.view import SessionView
+from lakestore.jobs.batches import batches
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
 from lakestore.jobs.cutting import Cut, cut, nbytes
@@ -73,7 +73,7 @@ def idle_sessions(lake: Lake, wanted: Wanted, keep_last: int, watch: Watch) -> P
         if _active_at(view) <= wanted.before
         and (_active_at(view), view.key.session_id) not in newest.get(view.key.user_id, ())
     )
-    while batch := list(islice(views, _SESSIONS_AT_ONCE)):
+    for batch in batches(views, _held, _SESSIONS_AT_ONCE):
         rows_of = lake.sessions.events(batch)
         for view, rows in zip(batch, rows_of, strict=True):
             if isinstance(rows, LakeError):
@@ -84,6 +84,10 @@ def idle_sessions(lake: Lake, wanted: Wanted, keep_last: int, watch: Watch) -> P
             if wanted.dry_run or lake.sessions.end(view):
                 done.add(1, sum(map(nbytes, rows)))
     return done
+
+
+def _held(view: SessionView) -> tuple[Packed | None, int]:
+    return view.packed, view.nbytes
 
 
 def _living(lake: Lake, wanted: Wanted, watch: Watch) -> Iterator[SessionView]:
@@ -142,7 +146,7 @@ def _histories(
     """
     views = _living(lake, wanted, watch)
     old = (view for view in views if view.created_at <= wanted.before)
-    while batch := list(islice(old, _SESSIONS_AT_ONCE)):
+    for batch in batches(old, _held, _SESSIONS_AT_ONCE):
         try:
             yield from _with_rows(lake, batch)
         except (NotFoundError, FormatError, UnreadableError):  # of some session: each by itself

@@ -34,7 +34,7 @@ def _by_commit(stack: ExitStack) -> None:
         if not within.is_here:
             return end(self, view)
         before = view.packed.row if view.packed else None
-        row = replace(row_of(view, before, ()), alive=False, state=None, segments=(), events=0)
+        row = replace(row_of(view, before), alive=False, state=None, segments=(), events=0)
         made = Changes()
         made.add(Change(before, row))
         Publisher(within.value.environment, self.archive, row.app_name).publish(made)
