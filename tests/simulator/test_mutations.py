@@ -46,6 +46,7 @@ def test_a_search_catches_a_mutation_within_its_bound(name: str) -> None:
     assert found == [BY_CHANCE[name]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOT_YET)
 def test_a_rule_that_waits_breaks_no_scenario(name: str) -> None:
     """What is said of it holds: no history of today needs the rule."""
