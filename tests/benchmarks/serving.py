@@ -32,7 +32,7 @@ _LINE = 2**20
 
 
 class Heartbeat:
-    """How late a loop is, and how much of that its thread only waited for a free core."""
+    """How late a loop is, and how much of that was neither a wait for a core nor the collector."""
 
     def __init__(self) -> None:
         self._schedule = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
@@ -41,18 +41,16 @@ class Heartbeat:
 
     def begin(self) -> None:
         """Forget what was."""
-        self.late: list[float] = []
-        """Seconds, one a tick."""
-        self.ours: list[float] = []
-        """The same without what the thread waited for a core."""
-        self.collections: list[float] = []
-        """Seconds of each run of the garbage collector, in which nothing else runs."""
+        self._ticks: list[tuple[float, float, float]] = []
+        """Of each tick when it was due, when it came, and seconds that its thread waited."""
+        self._collections: list[tuple[float, float]] = []
+        """From when to when the garbage collector ran, in which nothing else runs."""
 
     def _collecting(self, phase: str, _about: Mapping[str, int]) -> None:
         if phase == "start":
             self._collecting_since = time.monotonic()
         else:
-            self.collections.append(time.monotonic() - self._collecting_since)
+            self._collections.append((self._collecting_since, time.monotonic()))
 
     def _queued(self) -> float:
         """Return the seconds that the thread could run, and others had the cores; 0 elsewhere."""
@@ -61,17 +59,24 @@ class Heartbeat:
         return 0.0
 
     def heard(self) -> Mapping[str, Sequence[float]]:
-        """Return what it was."""
-        return {"late": self.late, "ours": self.ours, "collections": self.collections}
+        """Return what `Talk` says of it, in seconds."""
+        return {
+            "late": [came - due for due, came, _ in self._ticks],
+            "ours": [max(0.0, self._ours(*tick)) for tick in self._ticks],
+            "collections": [ended - began for began, ended in self._collections],
+        }
+
+    def _ours(self, due: float, came: float, queued: float) -> float:
+        within = (min(came, e) - max(due, b) for b, e in self._collections)
+        return came - due - queued - sum(each for each in within if each > 0)
 
     async def beat(self) -> None:
         """Tick for ever."""
         while True:
             queued, due = self._queued(), time.monotonic() + _TICK_SECONDS
             await asyncio.sleep(_TICK_SECONDS)
-            late = time.monotonic() - due
-            self.late.append(late)
-            self.ours.append(max(0.0, late - (self._queued() - queued)))
+            came = time.monotonic()
+            self._ticks.append((due, came, self._queued() - queued))
 
 
 @asynccontextmanager

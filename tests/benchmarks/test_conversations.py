@@ -43,7 +43,7 @@ class Talk:
     late: list[float]
     """By how much each tick of the server's event loop came late."""
     ours: list[float]
-    """The same without what its thread waited for a free core."""
+    """The same without what its thread waited for a free core, and the collector took."""
     collections: list[float]
     """Of each run of the server's garbage collector, in which nothing else runs."""
 
@@ -58,14 +58,14 @@ class Talk:
         )
 
     def lateness(self) -> Sequence[str]:
-        """Return how late the loop was, p99 and at most, and without waits for a core."""
+        """Return how late the loop was, p99 and at most, and without core waits and collector."""
         ticks = (self.late, self.ours)
         return [f"{1e3 * each:.0f}" for s in ticks for each in (percentile(s, 99), max(s))]
 
 
 _COLUMNS = (
     *("appends/s", "append p50", "p99 ms", "get p50", "p99 ms"),
-    *("loop late p99", "max ms", "not for a core p99", "max ms", "collector max ms"),
+    *("loop late p99", "max ms", "without waits and collector p99", "max ms", "collector max ms"),
 )
 
 
