@@ -131,9 +131,11 @@ def old_events(lake: Lake, wanted: Wanted, running: Running) -> Pruned:
         pack_fresh(lake, wanted.app_name, running)
         cutter = _Cutter(lake, wanted, done, running.watch)
         cutter.run()
-        # What others changed meanwhile is looked at again.
-        if not cutter.refused:
+        # What others changed meanwhile is looked at again, and what they have only begun to pack.
+        if not cutter.refused and not cutter.left:
             return done
+    if not cutter.refused:
+        return done
     raise StorageError(f"other jobs keep changing what is to be pruned. app={wanted.app_name!r}")
 
 
@@ -183,15 +185,20 @@ class _Cutter:
         self._watch = watch
         self.refused = False
         """Whether another job has changed a session meanwhile."""
+        self.left = False
+        """Whether a session has old events that are not packed, of which none can be cut."""
 
     def run(self) -> None:
         """Prune, publishing each time that a pack is full."""
+        before = self._wanted.before
         for view, rows in _histories(self._lake, self._wanted, self._watch):
+            fresh = view.rows()
+            self.left |= any(row.kind == "event" and row.committed_at <= before for row in fresh)
             if view.packed is None:
                 continue
-            found = cut(rows, self._wanted.before, view.packed.row.version)
+            found = cut(rows, before, view.packed.row.version)
             if found is not None:
-                self._hold(view.packed.row, found, fresh=len(view.rows()))
+                self._hold(view.packed.row, found, fresh=len(fresh))
             if self._rewriter.is_full:
                 self._publish()
         self._publish()

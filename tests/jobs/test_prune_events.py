@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -351,3 +352,15 @@ async def test_rewind_to_what_was_cut_finds_no_invocation(aging: AgingLake) -> N
     prune_events(aging.lake, older_than_days=150)
     with pytest.raises(InvocationNotFoundError):
         await _rewound(aging, session, artifacts, "t0")
+
+
+def test_what_is_packed_in_part_meanwhile_is_cut_whole(aging: AgingLake) -> None:
+    """Old events that another job has not packed yet, when this one cuts, go in the same call."""
+    session = _with_history(aging)
+    moment = Nth("put", holding="manifests/")
+    store = InterruptedStore(
+        aging.store, moment, lambda: aging.say(session, "old, too", "old-2"), when="after"
+    )
+    report = prune_events(aging.open(store), older_than_days=1, now=aging.now + timedelta(days=9))
+    assert report["deleted_count"] == 6
+    assert texts(_load(aging, session).events) == []
