@@ -123,7 +123,9 @@ class Packs:
         self._found.pop(prefix, None)
         self.hidden[prefix] = str(error)
         if self._followed.hidden.get(prefix) != str(error):
-            logger.error("an app cannot be read; nothing of it is shown: %s", error)
+            logger.error(
+                "an app cannot be read; nothing of it is shown, see `lakestore check`: %s", error
+            )
 
     def _inspect(self) -> dict[str, str] | None:
         """Look at packs and runs that were not looked at; return what packs are damaged, and why.
