@@ -21,11 +21,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestore.catalog import prices
+from lakestore.catalog import prices, statements
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
 from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
-from lakestore.log.keys import PACK_ENDING
 from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME, StoreFiles
 from lakestore.tables import runs
@@ -46,121 +45,7 @@ _QUERIES = (
     duckdb.StatementType.MULTI,  # PIVOT
 )
 
-_TABLES = """
-CREATE SCHEMA internal;
-CREATE TABLE internal.rows AS FROM arrived;
-CREATE TABLE internal.changes (
-  app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, version BIGINT, ordinal INTEGER,
-  place INTEGER, key VARCHAR, value VARCHAR
-);
-CREATE TABLE internal.ended (
-  app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, last BIGINT
-);
-CREATE TABLE internal.prices AS FROM given;
-CREATE TABLE internal.packed_sessions AS FROM packed WHERE false;
-CREATE TABLE internal.rescued AS SELECT *, '' AS pack FROM arrived WHERE false;
-CREATE VIEW internal.packed_rows AS FROM internal.rows WHERE false;
-CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
-  WHERE alive AND NOT EXISTS (
-    FROM internal.ended WHERE ended.app_name = session.app_name
-      AND ended.user_id = session.user_id AND ended.session_id = session.session_id
-      AND ended.last >= session.version
-  );
-"""
-"""`rows` hold what is fresh, `changes` the state of sessions of which some is, `prices` what the
-user gave, `packed_sessions` what runs say of each session, `ended` up to which version fresh rows
-end it, `rescued` what can be read of packs that are damaged; `packed` are the sessions that live,
-with their segments."""
-
-_ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
-
-_ADD_RESCUED = "INSERT INTO internal.rescued FROM arrived"
-
-_ADD_PRICES = "INSERT INTO internal.prices BY NAME FROM given"
-
-_ADD_CHANGES = "INSERT INTO internal.changes FROM changed"
-
-_ADD_ENDED = """
-INSERT INTO internal.ended
-SELECT app_name, user_id, session_id,
-  max(CASE kind WHEN 'delete' THEN version ELSE version - 1 END) AS last
-FROM ended GROUP BY app_name, user_id, session_id
-"""
-
-_PACK_SESSIONS = """
-INSERT INTO internal.packed_sessions
-SELECT run.* EXCLUDE (filename)
-FROM read_parquet($paths, filename = true, hive_partitioning = false) AS run
-JOIN aged ON aged.path = run.filename
-QUALIFY row_number() OVER (
-  PARTITION BY run.app_name, run.user_id, run.session_id ORDER BY aged.age
-) = 1
-"""
-
-_DROP_PACKED = """
-DELETE FROM internal.{table} AS fresh USING internal.packed_sessions AS session
-WHERE fresh.app_name = session.app_name AND fresh.user_id = session.user_id
-  AND fresh.session_id = session.session_id AND fresh.{version} <= session.version
-"""
-
-_WHOLE_PACKS = """
-SELECT {columns} FROM read_parquet({paths}, hive_partitioning = false) AS stored
-WHERE NOT EXISTS (
-  FROM internal.ended WHERE ended.app_name = stored.app_name
-    AND ended.user_id = stored.user_id AND ended.session_id = stored.session_id
-    AND ended.last >= stored.version
-)
-"""
-
-_IN_PART = """
-SELECT {columns}
-FROM {source} AS stored
-SEMI JOIN (
-  SELECT app_name, user_id, session_id, unnest(segments, recursive := true) FROM internal.packed
-) AS segment
-ON segment.app_name = stored.app_name AND segment.user_id = stored.user_id
-  AND segment.session_id = stored.session_id
-  AND stored.version BETWEEN segment.first_version AND segment.last_version
-  AND {is_its}
-"""
-_PACKS_IN_PART = _IN_PART.format(
-    columns="{columns}",
-    source="read_parquet({paths}, filename = true, hive_partitioning = false)",
-    is_its=f"ends_with(stored.filename, '/' || segment.pack || '{PACK_ENDING}')",
-)
-_RESCUED = _IN_PART.format(
-    columns="{columns}", source="internal.rescued", is_its="stored.pack = segment.pack"
-)
-
-_RANGES = """
-SELECT DISTINCT start, length
-FROM (SELECT unnest(segments, recursive := true) FROM internal.packed) WHERE pack = ?
-"""
-
-_PACKED_VERSIONS = """
-SELECT app_name, user_id, session_id, version FROM internal.packed_sessions
-SEMI JOIN wanted USING (app_name, user_id, session_id)
-"""
-
-_FRESH_SESSIONS = """
-SELECT app_name, user_id, session_id FROM internal.rows
-UNION SELECT app_name, user_id, session_id FROM internal.changes
-"""
-
-_LONG_IDS = """
-SELECT app_name, user_id, session_id, version FROM internal.packed_sessions
-WHERE greatest(strlen(app_name), strlen(user_id), strlen(session_id)) >= 40
-"""
-
-_END_SESSIONS = """
-DELETE FROM internal.{table} AS gone USING (
-  SELECT app_name, user_id, session_id,
-    max(CASE kind WHEN 'delete' THEN version ELSE version - 1 END) AS last
-  FROM ended GROUP BY app_name, user_id, session_id
-) AS over
-WHERE gone.app_name = over.app_name AND gone.user_id = over.user_id
-  AND gone.session_id = over.session_id AND gone.version <= over.last
-"""
+_ENDING = [statements.END_SESSIONS.format(table=table) for table in ("rows", "changes")]
 
 
 class Database:
@@ -188,7 +73,7 @@ class Database:
         self._main.register("arrived", SCHEMA.empty_table())
         self._main.register("packed", runs.SCHEMA.empty_table())
         self._main.register("given", prices.SCHEMA.empty_table())
-        self._main.execute(_TABLES)
+        self._main.execute(statements.TABLES)
         for name in ("arrived", "packed", "given"):
             self._main.unregister(name)
         self.files = StoreFiles(store)
@@ -253,23 +138,22 @@ class Database:
 
         A `delete` row, and a `create` row that is not the first, end all rows before them.
         """
-        self._with("arrived", rows, [_ADD_ROWS])
+        self._with("arrived", rows, [statements.ADD_ROWS])
         changes = changes_of(rows)
         if changes.num_rows:
-            self._with("changed", changes, [_ADD_CHANGES])
+            self._with("changed", changes, [statements.ADD_CHANGES])
         kind = rows["kind"]
         again = pc.and_(pc.equal(kind, "create"), pc.greater(rows["version"], 1))
         ended = rows.filter(pc.or_(pc.equal(kind, "delete"), again))
         if ended.num_rows:
-            statements = [_END_SESSIONS.format(table=table) for table in ("rows", "changes")]
-            self._with("ended", ended, [*statements, _ADD_ENDED])
+            self._with("ended", ended, [*_ENDING, statements.ADD_ENDED])
         self._take_apart()
 
     def _take_apart(self) -> None:
         """Put what is packed of the sessions that fresh rows change among the changes."""
         packed = self._writer.execute(PACKED_STATES).fetchall()
         if packed:
-            self._with("changed", changes_of_packed(packed), [_ADD_CHANGES])
+            self._with("changed", changes_of_packed(packed), [statements.ADD_CHANGES])
 
     def show_runs(self, run_files: Sequence[tuple[str, int]]) -> None:
         """Show what runs say of sessions, inside `change`; fresh rows that are packed now go.
@@ -282,15 +166,15 @@ class Database:
         if run_files:
             aged = pa.table(list(zip(*run_files, strict=True)), names=["path", "age"])
             self._writer.register("aged", aged)
-            self._writer.execute(_PACK_SESSIONS, {"paths": aged["path"].to_pylist()})
+            self._writer.execute(statements.PACK_SESSIONS, {"paths": aged["path"].to_pylist()})
             self._writer.unregister("aged")
         for table, version in (("rows", "version"), ("changes", "version"), ("ended", "last")):
-            self._writer.execute(_DROP_PACKED.format(table=table, version=version))
+            self._writer.execute(statements.DROP_PACKED.format(table=table, version=version))
         self._take_apart()
 
     def ranges_of(self, pack: str) -> list[tuple[int, int]]:
         """Return where runs say that row groups of a pack are, inside `change`."""
-        return self._writer.execute(_RANGES, [pack]).fetchall()
+        return self._writer.execute(statements.RANGES, [pack]).fetchall()
 
     def show_packs(
         self, packs: Sequence[tuple[str, bool]], rescued: Mapping[str, pa.Table]
@@ -304,21 +188,21 @@ class Database:
         self._writer.execute("DELETE FROM internal.rescued")
         for pack, rows in rescued.items():
             column = pa.array([pack] * rows.num_rows, pa.string())
-            self._with("arrived", rows.append_column("pack", column), [_ADD_RESCUED])
+            self._with("arrived", rows.append_column("pack", column), [statements.ADD_RESCUED])
         columns = ", ".join(f"stored.{quoted(name)}" for name in SCHEMA.names)
         scans = [
             query.format(columns=columns, paths=paths)
-            for query, whole in ((_WHOLE_PACKS, True), (_PACKS_IN_PART, False))
+            for query, whole in ((statements.WHOLE_PACKS, True), (statements.PACKS_IN_PART, False))
             if (paths := [path for path, is_whole in packs if is_whole is whole])
         ]
-        scans += [_RESCUED.format(columns=columns)] if rescued else []
+        scans += [statements.RESCUED.format(columns=columns)] if rescued else []
         scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
 
     def set_prices(self, given: pa.Table) -> None:
         """Let `costs` go by these prices alone, in `lakestore.catalog.prices.SCHEMA`."""
         with self.change():
-            self._with("given", given, ["DELETE FROM internal.prices", _ADD_PRICES])
+            self._with("given", given, ["DELETE FROM internal.prices", statements.ADD_PRICES])
 
     def drop_fresh(self, last: Callable[[str, str, str], int | None]) -> None:
         """Drop fresh rows that count no more, inside `change`.
@@ -326,14 +210,22 @@ class Database:
         Args:
             last: Says, of app, user and session, up to which version; None for none.
         """
-        found = self._writer.execute(_FRESH_SESSIONS).fetchall()
+        found = self._writer.execute(statements.FRESH_SESSIONS).fetchall()
         gone = [(*ids, version) for ids in found if (version := last(*ids)) is not None]
         if gone:
             names = ["app_name", "user_id", "session_id", "version"]
             columns = [pa.array(column) for column in zip(*gone, strict=True)]
             ended = pa.table([*columns, pa.array(["delete"] * len(gone))], names=[*names, "kind"])
-            statements = [_END_SESSIONS.format(table=table) for table in ("rows", "changes")]
-            self._with("ended", ended, statements)
+            self._with("ended", ended, _ENDING)
+
+    def drop_apps(self, is_gone: Callable[[str], bool]) -> None:
+        """Drop all fresh rows of the apps of which `is_gone` says so, inside `change`."""
+        found = self._writer.execute(statements.APPS).fetchall()
+        gone = [app_name for (app_name,) in found if is_gone(app_name)]
+        for table in ("rows", "changes", "ended") if gone else ():
+            self._writer.execute(
+                f"DELETE FROM internal.{table} WHERE app_name IN $gone", {"gone": gone}
+            )
 
     def packed_versions(self, wanted: pa.Table, *, long_ids: bool) -> list[tuple[Any, ...]]:
         """Return app, user, session and packed version of those in `wanted`, inside `change`.
@@ -343,9 +235,9 @@ class Database:
             long_ids: Those with long ids too, wanted or not.
         """
         self._writer.register("wanted", wanted)
-        found = self._writer.execute(_PACKED_VERSIONS).fetchall()
+        found = self._writer.execute(statements.PACKED_VERSIONS).fetchall()
         self._writer.unregister("wanted")
-        return found + (self._writer.execute(_LONG_IDS).fetchall() if long_ids else [])
+        return found + (self._writer.execute(statements.LONG_IDS).fetchall() if long_ids else [])
 
     def clear(self) -> None:
         """Remove all rows, inside `change`."""

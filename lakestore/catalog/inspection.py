@@ -18,32 +18,54 @@ from lakestore.tables.parquet import group_places, open_parquet, read_groups, sp
 
 WHOLE_BYTES = 8 * 2**20
 """Objects up to this size are read whole, in one request, and compared with their digest; of larger
-ones only the footer is, and what is damaged in their midst fails the query that meets it."""
+packs only the footer is, and what is damaged in their midst fails the query that meets it."""
+_PIECE_BYTES = 8 * 2**20
 
 Range = tuple[int, int]
 """Start and length, in bytes."""
 
 
-def inspect(store: ObjectStore, key: str, file: StoredFile) -> bytes:
+def inspect(store: ObjectStore, key: str, file: StoredFile, *, wholly: bool) -> bytes:
     """Return all of a small object, or the footer of a large one, if it is what a manifest says.
+
+    Args:
+        store: Where it is.
+        key: The object.
+        file: What its manifest says of it.
+        wholly: Of a large one all is read, too, and compared with its digest.
 
     Raises:
         NotFoundError: it is not there.
         FormatError: it is damaged; the error names the key.
         StorageError: the store failed, or (`UnreadableError`) it is closed to us.
     """
-    length = file.size if file.size <= WHOLE_BYTES else file.footer
-    body = store.get_range(key, file.size - length, length)
+    if file.size <= WHOLE_BYTES:
+        body = _read(store, key, 0, file.size)
+        _compare(key, file, sha256(body).hexdigest())
+        return body
+    end = _read(store, key, file.size - file.footer, file.footer)
+    try:
+        group_places(end, file.size)
+    except FormatError as error:
+        raise FormatError(f"{error}. {key=}") from error
+    if wholly:
+        digest = sha256()
+        for start in range(0, file.size, _PIECE_BYTES):
+            digest.update(_read(store, key, start, min(_PIECE_BYTES, file.size - start)))
+        _compare(key, file, digest.hexdigest())
+    return end
+
+
+def _read(store: ObjectStore, key: str, start: int, length: int) -> bytes:
+    body = store.get_range(key, start, length)
     if len(body) < length:
         raise FormatError(f"an object is shorter than its manifest says. {key=}")
-    if length < file.size:
-        try:
-            group_places(body, file.size)
-        except FormatError as error:
-            raise FormatError(f"{error}. {key=}") from error
-    elif sha256(body).hexdigest() != file.digest:
-        raise FormatError(f"the bytes of an object are not those that were stored. {key=}")
     return body
+
+
+def _compare(key: str, file: StoredFile, digest: str) -> None:
+    if digest != file.digest:
+        raise FormatError(f"the bytes of an object are not those that were stored. {key=}")
 
 
 def rescue(store: ObjectStore, key: str, ranges: Iterable[Range]) -> pa.Table:

@@ -16,8 +16,18 @@ import pyarrow as pa
 from lakestore.catalog.database import Database
 from lakestore.catalog.inspection import inspect, rescue
 from lakestore.catalog.source import Source
-from lakestore.errors import FormatError, NotFoundError, StorageError
-from lakestore.log.keys import MANIFESTS, RUNS, SessionKey, log_digest, pack_key, parse_log, run_key
+from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
+from lakestore.log.keys import (
+    MANIFESTS,
+    RUNS,
+    SessionKey,
+    app_manifests,
+    log_digest,
+    manifests_beside,
+    pack_key,
+    parse_log,
+    run_key,
+)
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
 from lakestore.storage import UnreadableError
 from lakestore.storage.files import SCHEME
@@ -45,86 +55,113 @@ class Followed:
     """The packs and runs that were looked at and found whole."""
     damaged: dict[str, str] = field(default_factory=dict)
     """The packs that are not, and why."""
+    hidden: dict[str, str] = field(default_factory=dict)
+    """By the prefix of their manifests the apps of which nothing is shown, and why."""
 
 
 class Packs:
-    """Brings a database up to what the newest manifests say."""
+    """Brings a database up to what the newest manifests say, in one pass."""
 
     def __init__(self, source: Source, database: Database, followed: Followed) -> None:
         self._source = source
         self._store = source.store
         self._database = database
+        self._followed = followed
         self._whole = followed.whole
-        self._damaged = followed.damaged
         self._harmed: Mapping[str, str] = followed.damaged
-        self._known = followed.manifests
         self._gone = followed.erased
         self._read_runs = followed.erased_runs
+        self._shown: Mapping[str, Manifest] = followed.manifests
         self._found: dict[str, Manifest] = {}
+        self._named: set[str] = set()
+        self.hidden: dict[str, str] = {}
+        """The apps whose newest manifest, or a run of it, cannot be read, and why. Nobody knows
+        what is packed of them, and so which of their rows count; they stay hidden for the pass."""
 
     def follow(self) -> None:
         """Ask for the newest manifests, by one listing, and show what they say.
 
-        Of a pack that is damaged the row groups that can be read are shown; which it is is logged
-        once, as an error. It is tried again each time.
+        Of a pack that is damaged the row groups that can be read are shown; of an app with a
+        damaged manifest or run nothing is. Which it is is logged once, as an error. It is tried
+        again in each pass.
 
         Raises:
-            FormatError: a manifest or a run is damaged.
             StorageError: the store failed, or jobs were faster.
         """
-        changed, damaged = self._ask(), None
+        self._ask()
         for _ in range(_ATTEMPTS):
             damaged = self._inspect()
             if damaged is not None:
                 break
-            changed = True
-        if damaged is None:
+        else:
             raise StorageError("packs changed faster than they could be read")
-        if changed or damaged.keys() != self._harmed.keys():
+        if self._found != self._shown or damaged.keys() != self._harmed.keys():
             self._tell(damaged)
             self._harmed = damaged
             self._show()
+            self._shown = dict(self._found)
+        if self.hidden:
+            self._database.drop_apps(lambda app_name: app_manifests(app_name) in self.hidden)
+
+    def hides(self, log: str) -> bool:
+        """Tell whether nothing is shown of the app that `log` belongs to."""
+        return bool(self.hidden) and manifests_beside(log) in self.hidden
 
     def _ask(self) -> bool:
-        """Find the newest manifests; tell whether one is new."""
-        changed = False
+        """Find the newest manifests; tell whether any is another one than before."""
+        before = dict(self._found)
         for prefix in _prefixes(self._store.names(MANIFESTS)):
-            known = self._found.get(prefix, self._known.get(prefix))
-            newest = newest_manifest(self._store, prefix, known)
-            changed |= newest is not known
-            self._found[prefix] = newest
-        return changed
+            if prefix not in self.hidden:
+                known = self._found.get(prefix, self._shown.get(prefix))
+                try:
+                    self._found[prefix] = newest_manifest(self._store, prefix, known)
+                except (FormatError, UnreadableError) as error:
+                    self._hide(prefix, error)
+        return self._found != before
+
+    def _hide(self, prefix: str, error: LakeError) -> None:
+        self._found.pop(prefix, None)
+        self.hidden[prefix] = str(error)
+        if self._followed.hidden.get(prefix) != str(error):
+            logger.error(
+                "an app cannot be read; nothing of it is shown, see `lakestore check`: %s", error
+            )
 
     def _inspect(self) -> dict[str, str] | None:
         """Look at packs and runs that were not looked at; return what packs are damaged, and why.
 
-        None if one is not there that a newer manifest may not name.
-
-        Raises:
-            FormatError: a run is damaged: nobody knows what is packed then.
+        None if one is not there that a newer manifest may not name. Where a run is damaged its
+        app is hidden.
         """
-        files = dict(file for manifest in self._found.values() for file in _scanned(manifest))
+        files = {
+            key: (prefix, file)
+            for prefix, manifest in self._found.items()
+            for key, file in _scanned(manifest)
+        }
+        self._named |= files.keys()
         new = [key for key in files if key not in self._whole]
         near = self._store.near
-        ends = self._source.pool.map(lambda key: self._end_of(key, files[key]), new, near=near)
+        ends = self._source.pool.map(lambda key: self._end_of(key, files[key][1]), new, near=near)
         damaged = {}
         for key, end in zip(new, ends, strict=True):
+            prefix, file = files[key]
             if isinstance(end, bytes):
-                self._database.files.know(key, files[key].size, end)
+                self._database.files.know(key, file.size, end)
                 self._whole.add(key)
             elif isinstance(end, NotFoundError) and self._ask():
                 return None
             elif key.startswith(RUNS):
-                raise end
+                self._hide(prefix, end)
             else:
                 damaged[key] = str(end)
-        return damaged
+        return {key: why for key, why in damaged.items() if files[key][0] not in self.hidden}
 
     def _end_of(
         self, key: str, file: StoredFile
     ) -> bytes | NotFoundError | FormatError | UnreadableError:
         try:
-            return inspect(self._store, key, file)
+            # Of a run all is read in any case, as soon as it is shown.
+            return inspect(self._store, key, file, wholly=key.startswith(RUNS))
         except (NotFoundError, FormatError, UnreadableError) as error:
             return error
 
@@ -159,8 +196,9 @@ class Packs:
         ]
         for key in keys:
             if key not in self._read_runs:
-                file = open_parquet(self._store.get(key), erased.SCHEMA)
-                for row in erased.from_table(read_groups(file)):
+                with self._database.files.open(f"{SCHEME}://{key}") as file:
+                    body = file.read()
+                for row in erased.from_table(read_groups(open_parquet(body, erased.SCHEMA))):
                     self._gone[row.digest] = max(row.version, self._gone.get(row.digest, 0))
                 self._read_runs.add(key)
         # Runs are never changed, and what is erased stays so: those that were merged may stay.
@@ -192,11 +230,12 @@ class Packs:
 
     def settle(self) -> None:
         """Note that the database keeps what it shows now."""
-        self._known.update(self._found)
-        self._whole &= {key for each in self._known.values() for key, _ in _scanned(each)}
-        if self._harmed is not self._damaged:
-            self._damaged.clear()
-            self._damaged.update(self._harmed)
+        known = self._followed
+        known.manifests.clear()
+        known.manifests.update(self._found)
+        known.hidden = self.hidden
+        known.damaged = dict(self._harmed)
+        self._whole &= self._named
 
 
 def _prefixes(keys: Iterable[str]) -> list[str]:
@@ -211,6 +250,8 @@ def _runs(manifest: Manifest) -> Iterator[tuple[str, int]]:
 
 def _scanned(manifest: Manifest) -> Iterator[tuple[str, StoredFile]]:
     """Yield the key of each run of sessions and pack of events, and what is said of it."""
-    table = manifest.table(_TABLE)
-    yield from ((run_key(manifest.app_name, _TABLE, run.id), run) for run in table.runs)
-    yield from ((pack_key(manifest.app_name, _TABLE, pack.id), pack) for pack in table.packs)
+    for name in (_TABLE, _ERASED):
+        runs = manifest.table(name).runs
+        yield from ((run_key(manifest.app_name, name, run.id), run) for run in runs)
+    packs = manifest.table(_TABLE).packs
+    yield from ((pack_key(manifest.app_name, _TABLE, pack.id), pack) for pack in packs)

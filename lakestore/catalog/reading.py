@@ -105,9 +105,11 @@ class Reading:
     def _list(self, only: set[str] | None) -> dict[str, Tail]:
         # One listing for all of them, however much of it is others'.
         prefix = EVENT_LOGS if only is None else commonprefix(sorted(only))  # noqa: RUF071
-        listed = list(list_logs(self._source.store, prefix))
+        logs = list(list_logs(self._source.store, prefix))
         # Only now: what is packed and swept between the two is in the newer one.
         self._packs.follow()
+        listed = [(log, files) for log, files in logs if not self._packs.hides(log)]
+        self._forget_hidden()
         ahead = [log for log, files in listed if files.commits[-1:] > [self._version(log)]]
         self._reached.update(
             (log, version)
@@ -126,6 +128,14 @@ class Reading:
                     few = tail.wanted[:1] if log in self._suspects else tail.wanted
                     tails[log] = Tail(few, tail.gap)
         return tails
+
+    def _forget_hidden(self) -> None:
+        """Begin anew with the logs of apps of which nothing is shown, once they are shown again."""
+        if self._packs.hidden:
+            for log in {*self._known.versions, *self._reached}:
+                if self._packs.hides(log):
+                    self._reached[log] = 0
+            self._suspects = {log for log in self._suspects if not self._packs.hides(log)}
 
     def _note_gaps(self, tails: Mapping[str, Tail]) -> set[str]:
         """Return the logs with a gap that the listing before did not show.

@@ -201,6 +201,9 @@ class Loader:
     def apps(self) -> list[str]:
         """Return the names of all apps that have sessions, by a few requests for each.
 
+        An app of so long a name that only what is damaged tells it is passed over, with an error
+        that is logged.
+
         Raises:
             StorageError: the store failed.
         """
@@ -208,18 +211,21 @@ class Loader:
         manifests = set(folders(store, MANIFESTS))
         found = []
         for part in sorted({*folders(store, EVENT_LOGS), *manifests}):
-            name = decode_id(part.removeprefix("app="))
             log = None if part in manifests else first_log(store, f"{EVENT_LOGS}{part}/")
-            if part not in manifests and log is None:  # nothing of ours is in it
-                continue
-            if name is None and log is None:
-                name = self._archive.newest(f"{MANIFESTS}{part}/").app_name
-            elif name is None and log is not None:
-                view, _ = self._load_log(log)
-                name = view.key.app_name if view else None
-            if name is not None:
-                found.append(name)
-        return found
+            if part in manifests or log is not None:  # something of ours is in it
+                found.append(decode_id(part.removeprefix("app=")) or self._name_of(part, log))
+        return [name for name in found if name is not None]
+
+    def _name_of(self, part: str, log: str | None) -> str | None:
+        """Return the name of an app of which only a digest is in keys."""
+        try:
+            if log is None:
+                return self._archive.newest(f"{MANIFESTS}{part}/").app_name
+            view, _ = self._load_log(log)
+            return view.key.app_name if view else None
+        except (FormatError, UnreadableError) as error:
+            self._report(part, error)
+            return None
 
     def owners(self, app_name: str, session_id: str) -> list[SessionKey]:
         """Return the living sessions of an app that have that id, whoever's they are.
@@ -365,7 +371,7 @@ class Loader:
         """Log, once until it is mended, why a session is passed over."""
         level = logging.DEBUG if log in self._reported else logging.ERROR
         self._reported.add(log)
-        logger.log(level, "a session cannot be read and was passed over: %s", error)
+        logger.log(level, "what cannot be read was passed over: %s", error)
 
     def _current(self, plan: Plan) -> SessionView | None:
         """Return the cached view if the listing shows nothing newer."""

@@ -1,5 +1,6 @@
 """What runs later: jobs that pack, prune and clean a lake, from any process at any time."""
 
+from lakestore.jobs.by_user import Figures
 from lakestore.jobs.check import CheckReport, check
 from lakestore.jobs.compact import CompactReport, compact
 from lakestore.jobs.erase import EraseReceipt, erase_user
@@ -7,7 +8,7 @@ from lakestore.jobs.findings import Finding
 from lakestore.jobs.progress import Progress
 from lakestore.jobs.prune import PruneReport, prune_events, prune_sessions, prune_user_state
 from lakestore.jobs.retention import RetentionPolicy
-from lakestore.jobs.stats import AppStats, Figures, LakeStats, stats
+from lakestore.jobs.stats import AppStats, LakeStats, stats
 from lakestore.jobs.sweep import SweepReport, Swept, sweep
 
 __all__ = [

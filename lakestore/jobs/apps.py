@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from lakestore.errors import FormatError
 from lakestore.lake import Lake
 from lakestore.log.folders import folders
 from lakestore.log.keys import APPS, check_id, decode_id
+from lakestore.storage import UnreadableError
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 
 def chosen_apps(lake: Lake, app_name: str | None) -> list[str]:
@@ -22,3 +32,23 @@ def chosen_apps(lake: Lake, app_name: str | None) -> list[str]:
     if None in names:  # of a long name only a digest is in its keys
         names += lake.sessions.apps()
     return sorted({name for name in names if name is not None})
+
+
+def for_each(apps: Iterable[str], work: Callable[[str], R]) -> list[R]:
+    """Return what `work` does for each app; where one is damaged it goes on with the others.
+
+    Raises:
+        FormatError, UnreadableError: of the first app of which something is damaged or closed, when
+            all others are done; each was logged.
+        LakeError: as `work`.
+    """
+    done, failed = [], None
+    for app in apps:
+        try:
+            done.append(work(app))
+        except (FormatError, UnreadableError) as error:
+            logger.error("an app was left as it is: %s", error)
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return done

@@ -15,10 +15,11 @@ from heapq import merge
 from itertools import chain, groupby, islice
 from typing import TypeVar
 
-from lakestore.errors import ConflictError, NotFoundError
+from lakestore.errors import ConflictError, FormatError, NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, FOLDED, STATE, Archive, Kind, Place
 from lakestore.history.environment import Environment
 from lakestore.jobs.erasure import Keep, log_of_row
+from lakestore.jobs.origins import Origins
 from lakestore.log.keys import (
     app_manifests,
     app_packs,
@@ -117,6 +118,7 @@ class Publisher:
 
         Raises:
             ConflictError: others keep publishing, or have named an upload of this job for deletion.
+            FormatError: the newest manifest is damaged, or, of an app without one, lost.
             StorageError: nothing was published, or (`UnknownOutcomeError`) it may have been.
         """
         prefix = app_manifests(self._app)
@@ -124,6 +126,8 @@ class Publisher:
             seen = self._env.clock.elapsed()
             newest = replace(self._archive.newest(prefix), app_name=self._app)
             newest = self._check_uploads(newest, changes)
+            if not newest.number:
+                self._check_first(newest)
             try:
                 following = self._following(newest, changes)
                 if following is None:
@@ -160,6 +164,19 @@ class Publisher:
                 f" run it again. key={lost!r}"
             )
         return newest.keeping(there)
+
+    def _check_first(self, none: Manifest) -> None:
+        """Refuse to begin anew where a manifest is lost: sweeps would go by the new one."""
+        prefix = app_manifests(self._app)
+        runs = self._env.store.names(app_runs(self._app))
+        run = Origins(self._env, self._archive, none).without(runs)
+        if run and not self._archive.newest(prefix).number:  # still
+            raise FormatError(
+                "the app's manifest is lost: there is none, and no log holds all that a run tells"
+                " of. Restore the newest one from a copy of the store; if there is no copy, delete"
+                " the app's packs and runs, and begin with what its logs hold."
+                f" key={prefix!r} {run=}"
+            )
 
     def _following(self, newest: Manifest, changes: Changes) -> Manifest | None:
         packed = self._archive.sessions_at(newest, changes.sessions)

@@ -18,12 +18,23 @@ from lakestore.jobs.check_files import FileCheck, is_readable
 from lakestore.jobs.check_logs import LogCheck
 from lakestore.jobs.check_packed import PackedCheck
 from lakestore.jobs.check_state import StateCheck
-from lakestore.jobs.findings import Finding, Findings, Look
+from lakestore.jobs.findings import COPY, Finding, Findings, Look
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.running import check_lake
 from lakestore.lake import Lake
 from lakestore.log.folders import folders
-from lakestore.log.keys import APPS, MARKER_KEY, RESERVED, app_logs, is_proof
+from lakestore.log.keys import (
+    APPS,
+    EVENT_LOGS,
+    MANIFESTS,
+    MARKER_KEY,
+    RESERVED,
+    app_logs,
+    decode_id,
+    is_proof,
+)
+from lakestore.log.manifests import newest_manifest
+from lakestore.storage import UnreadableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,7 @@ def check(
         for app in apps
     ]
     if app_name is None:
+        _check_names(lake.environment, apps, findings)
         _check_root(lake.environment, findings)
     return CheckReport(
         len(apps),
@@ -131,6 +143,22 @@ def _unproven(key: str, error: LakeError) -> Finding:
         "what is packed of the app cannot be read to the end",
         "check again; restore what is named damaged from a copy of the store",
     )
+
+
+def _check_names(environment: Environment, apps: Sequence[str], findings: Findings) -> None:
+    """Tell of apps whose long names nothing tells that can be read."""
+    known, store = {app_logs(app) for app in apps}, environment.store
+    for part in sorted({*folders(store, EVENT_LOGS), *folders(store, MANIFESTS)}):
+        if decode_id(part) is not None or f"{EVENT_LOGS}{part}/" in known:
+            continue
+        prefix, problem = f"{MANIFESTS}{part}/", "no manifest is there, and no log can be read"
+        try:
+            if not newest_manifest(store, prefix).number:
+                prefix = f"{EVENT_LOGS}{part}/"
+        except (FormatError, UnreadableError) as error:
+            problem = str(error)
+        cost = "nothing tells the name of the app, so none of its sessions is found by a job"
+        findings.add(Finding("lost", "app without a name", prefix, problem, cost, COPY))
 
 
 def _check_root(environment: Environment, findings: Findings) -> None:

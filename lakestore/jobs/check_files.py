@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, FOLDED, STATE, Kind
 from lakestore.jobs.findings import COPY, Finding, Look, Severity
-from lakestore.jobs.origins import without_origin
+from lakestore.jobs.origins import Origins
 from lakestore.log.keys import (
     app_manifests,
     app_packs,
@@ -53,10 +54,7 @@ class FileCheck:
             )
             return None
         self._check_superseded(manifest)
-        if manifest.number:
-            self._check_named(manifest)
-        else:
-            self._check_without(manifest)
+        self._check_named(replace(manifest, app_name=self._look.app))
         return manifest
 
     def _add(
@@ -102,22 +100,25 @@ class FileCheck:
         prefixes = (app_packs(app), app_runs(app))
         return {one.key: one for prefix in prefixes for one in store.list(prefix)}
 
-    def _check_without(self, manifest: Manifest) -> None:
-        """Tell whether an app that has no manifest must have had one."""
-        app, listed = self._look.app, self._listed()
-        run = without_origin(self._look.env, app, filter(is_packed, listed))
-        if not run:
-            self._check_unnamed(manifest, listed)
-        elif not self._look.archive.newest(app_manifests(app)).number:  # still
-            self._add(
-                "lost",
-                "missing manifest",
-                app_manifests(app),
-                f"there is none, and no log holds all that a run tells of. {run=}",
-                "nothing that is packed of the app can be read, so none of its sessions; sweeps"
-                " leave its packs and runs",
-                "compact nothing of the app; restore the newest one from a copy of the store",
-            )
+    def _has_lost(self, manifest: Manifest, unnamed: Iterable[str]) -> bool:
+        """Tell whether a newer manifest is lost that has named some of these packs and runs."""
+        look = self._look
+        try:
+            run = Origins(look.env, look.archive, manifest).without(unnamed)
+        except (FormatError, NotFoundError, UnreadableError):  # it is told of what is named
+            return False
+        if not run or self._is_known(run):
+            return False
+        self._add(
+            "lost",
+            "missing manifest",
+            app_manifests(look.app),
+            "the newest one is not there: no older one, and no log, holds all that a run tells of."
+            f" {run=}",
+            "what only that one has named cannot be read; sweeps leave the app's packs and runs",
+            "run no other job on the app; restore the newest manifest from a copy of the store",
+        )
+        return True
 
     def _problem(self, key: str, file: StoredFile, stored: StoredObject | None) -> str:
         if stored is None:
@@ -175,13 +176,16 @@ class FileCheck:
 
     def _check_unnamed(self, manifest: Manifest, listed: Mapping[str, StoredObject]) -> None:
         known = {key for key, _ in manifest.files()} | {each.key for each in manifest.doomed}
-        newest = max((one.modified for one in listed.values()), default=0.0)
-        for key, one in listed.items():
+        oldest = max((one.modified for one in listed.values()), default=0.0)
+        oldest -= self._look.env.limits.grace
+        unnamed = [one for key, one in listed.items() if is_packed(key) and key not in known]
+        old = [one.key for one in unnamed if one.modified <= oldest]
+        lost = self._has_lost(manifest, old if manifest.number else [one.key for one in unnamed])
+        for key in listed:
             if not is_packed(key):
                 self._look.findings.stray(key)
-            elif key in known or one.modified > newest - self._look.env.limits.grace:
-                continue
-            elif not self._is_known(key):
+        for key in old if not lost else ():
+            if not self._is_known(key):
                 self._add(
                     "note",
                     "orphan",

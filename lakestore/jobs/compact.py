@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING
 
-from lakestore.checks import check_number
+from lakestore.checks import check_flag, check_number
 from lakestore.errors import InputError
+from lakestore.jobs.apps import for_each
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.fresh_state import fresh_state
 from lakestore.jobs.packing import PackTask
@@ -38,7 +40,7 @@ class CompactReport:
     """What a compaction did."""
 
     sessions: int
-    """How many sessions it packed something of."""
+    """How many sessions it packed something of; what a policy has packed first counts, too."""
     events: int
     """How many event rows it packed."""
     packed_bytes: int
@@ -46,8 +48,11 @@ class CompactReport:
     repacked_bytes: int
     """Bytes of the packs that it wrote in place of others."""
     elapsed_ms: int
+    """Of all, pruning too."""
     pruned: tuple[PruneReport, ...] = ()
-    """What the policy has pruned before."""
+    """What the policy has pruned before, or, in a dry run, would prune."""
+    dry_run: bool = False
+    """Whether nothing was changed; then nothing is said of packing."""
 
 
 def compact(
@@ -57,6 +62,7 @@ def compact(
     policy: RetentionPolicy | None = None,
     executor: Executor | None = None,
     progress: Watch | None = None,
+    dry_run: bool = False,
     pack_bytes: int = PACK_BYTES,
     slice_commits: int = SLICE_COMMITS,
 ) -> CompactReport:
@@ -71,35 +77,61 @@ def compact(
         policy: What is to be pruned first; None for nothing.
         executor: Where to run the work, threads or processes anywhere; None for this thread.
         progress: Is called now and then.
+        dry_run: Change nothing, and report what the policy would prune; `stats` tells what packing
+            would gain.
         pack_bytes: About how large a pack becomes.
         slice_commits: About how many commits are packed in a step.
 
     Raises:
         InputError: an argument makes no sense, or the lake is read-only, or in the memory of this
             process and the executor in another.
+        FormatError: the newest manifest or a run of an app is damaged; the others are done.
         ConflictError: other jobs keep publishing.
         StorageError: the store failed; run it again.
     """
-    check_lake(lake)
-    if lake.read_only:
-        raise InputError("a lake that was opened with read_only=True cannot be compacted")
+    _check(lake, policy, dry_run)
     check_number("pack_bytes", pack_bytes, least=1)
     check_number("slice_commits", slice_commits, least=1)
+    running = Running(executor, progress or unwatched)
+    started, total = lake.clock.elapsed(), running.total
+    now = datetime.fromtimestamp(lake.clock.wall(), UTC)
+
+    def work(app: str) -> Sequence[PruneReport]:
+        pruned = policy.run(lake, app, now, running, dry_run=dry_run) if policy else ()
+        if not dry_run:
+            _Compaction(lake, app, running, pack_bytes, slice_commits).run()
+        return pruned
+
+    apps = lake.sessions.apps() if app_name is None else [check_id("app_name", app_name)]
+    done = for_each(apps, work)
+    return CompactReport(
+        total.sessions,
+        total.events,
+        total.packed_bytes,
+        total.repacked_bytes,
+        int((lake.clock.elapsed() - started) * 1_000),
+        tuple(map(_together, zip(*done, strict=True))),
+        dry_run,
+    )
+
+
+def _check(lake: Lake, policy: RetentionPolicy | None, dry_run: bool) -> None:
+    check_lake(lake)
+    if not check_flag("dry_run", dry_run) and lake.read_only:
+        raise InputError("a lake that was opened with read_only=True cannot be compacted")
     if policy is not None and not callable(getattr(policy, "apply", None)):
         raise InputError(f"policy is a RetentionPolicy(...). type={type(policy).__name__}")
-    running = Running(executor, progress or unwatched)
-    pruned: tuple[PruneReport, ...] = ()
-    if policy is not None:
-        pruned = policy.apply(lake, app_name, executor=executor, progress=progress)
-    apps = lake.sessions.apps() if app_name is None else [check_id("app_name", app_name)]
-    started = lake.clock.elapsed()
-    total = _Total()
-    for app in apps:
-        _Compaction(lake, app, running, total, pack_bytes, slice_commits).run()
-    elapsed = int((lake.clock.elapsed() - started) * 1_000)
-    return CompactReport(
-        total.sessions, total.events, total.packed_bytes, total.repacked_bytes, elapsed, pruned
-    )
+    if dry_run and policy is None:
+        raise InputError("a dry run tells what a policy would prune, and none is given")
+
+
+def _together(reports: Sequence[PruneReport]) -> PruneReport:
+    """Return what one step of a policy did in all apps."""
+    whole = reports[0].copy()
+    whole["deleted_count"] = sum(each["deleted_count"] for each in reports)
+    whole["deleted_bytes"] = sum(each["deleted_bytes"] for each in reports)
+    whole["elapsed_ms"] = sum(each["elapsed_ms"] for each in reports)
+    return whole
 
 
 def pack_fresh(lake: Lake, app_name: str, running: Running) -> None:
@@ -111,17 +143,7 @@ def pack_fresh(lake: Lake, app_name: str, running: Running) -> None:
     Raises:
         LakeError: as `compact`.
     """
-    _Compaction(lake, app_name, running, _Total(), PACK_BYTES, SLICE_COMMITS).run(names_all=True)
-
-
-@dataclass(slots=True)
-class _Total:
-    """What was done so far."""
-
-    sessions: int = 0
-    events: int = 0
-    packed_bytes: int = 0
-    repacked_bytes: int = 0
+    _Compaction(lake, app_name, running, PACK_BYTES, SLICE_COMMITS).run(names_all=True)
 
 
 class _Compaction:
@@ -132,14 +154,13 @@ class _Compaction:
         lake: Lake,
         app_name: str,
         running: Running,
-        total: _Total,
         pack_bytes: int,
         slice_commits: int,
     ) -> None:
         self._lake = lake
         self._app = app_name
         self._running = running
-        self._total = total
+        self._total = running.total
         self._pack_bytes = pack_bytes
         self._slice_commits = slice_commits
         self._publisher = Publisher(lake.environment, lake.sessions.archive, app_name)

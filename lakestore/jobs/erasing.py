@@ -16,7 +16,7 @@ from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
 from lakestore.jobs.progress import Progress, counted
 from lakestore.jobs.rewriting import Rewriter
-from lakestore.jobs.running import INLINE, Running, check_lake
+from lakestore.jobs.running import Running, check_lake
 from lakestore.jobs.traces import Traces
 from lakestore.lake import Lake
 from lakestore.log.commits import list_logs
@@ -48,11 +48,11 @@ class Eraser:
         app_name: str,
         user_id: str,
         sessions: Iterable[ErasedRow] = (),
-        running: Running = INLINE,
+        running: Running | None = None,
     ) -> None:
         """Take the user, and the sessions that are known to be ended already."""
         check_lake(lake)
-        self._running = running
+        self._running = running or Running()
         self._lake = lake
         self._app = app_name
         self._user = user_id

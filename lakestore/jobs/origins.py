@@ -1,66 +1,178 @@
-"""Whether the packs and runs of an app without a manifest can be made again from its logs.
+"""Whether runs that no manifest names tell of anything that nothing else holds.
 
-They can where its first job has died. Where they cannot, its manifest is lost: sweeps had deleted
-what was packed.
+Where a job has died they do not: its logs and entries are there still. Where one does, the manifest
+that has named it is lost: sweeps had deleted what was packed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TypeVar
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import EVENTS, FOLDED, STATE
+from lakestore.history.archive import ERASED, EVENTS, FOLDED, STATE, Archive, Kind, Packed
+from lakestore.history.entries import decode_entry
 from lakestore.history.environment import Environment
-from lakestore.log.keys import Scope, SessionKey, app_runs, commit_key, entry_key, table_of
+from lakestore.history.folding import decode_rollup, plan_of
+from lakestore.log.commits import LogFiles, list_logs
+from lakestore.log.entries import Entry, list_entries
+from lakestore.log.keys import (
+    Scope,
+    SessionKey,
+    app_entries,
+    app_logs,
+    app_runs,
+    log_digest,
+    rollup_key,
+    table_of,
+)
+from lakestore.log.manifests import Manifest
 from lakestore.storage import UnreadableError
+from lakestore.tables.erased import ErasedRow
 from lakestore.tables.parquet import open_parquet, read_groups
+from lakestore.tables.runs import SessionRow
+from lakestore.tables.state import StateRow, latest
+
+R = TypeVar("R")
 
 
-def without_origin(environment: Environment, app_name: str, keys: Iterable[str]) -> str:
-    """Return the first run among `keys` that tells of what is in no log and no entry; "" for none.
+class Origins:
+    """What a manifest of an app, and its logs and entries, hold."""
 
-    Packs without a run never counted: a job puts its runs after them. A run that cannot be read may
-    tell of anything.
+    def __init__(self, environment: Environment, archive: Archive, manifest: Manifest) -> None:
+        """Take the newest manifest; its number is 0 where there is none."""
+        self._store = environment.store
+        self._archive = archive
+        self._manifest = manifest
+        self._app = manifest.app_name
 
-    Raises:
-        StorageError: the store failed.
-    """
-    runs = (key for key in keys if key.startswith(app_runs(app_name)))
-    return next((key for key in runs if not _has_origin(environment, key)), "")
+    def without(self, keys: Iterable[str]) -> str:
+        """Return the first run among `keys` that tells of what they do not hold; "" for none.
 
+        Packs without a run never counted: a job puts its runs after them. Of an app without a
+        manifest a run that cannot be read may tell of anything.
 
-def _has_origin(environment: Environment, run: str) -> bool:
-    if table_of(run) == FOLDED.name:  # it only saves work
+        Raises:
+            NotFoundError, FormatError, StorageError: see `Archive.session`.
+        """
+        runs = (key for key in keys if key.startswith(app_runs(self._app)))
+        return next((key for key in runs if not self._has_origin(key)), "")
+
+    def _has_origin(self, run: str) -> bool:
+        table = table_of(run)
+        if table == EVENTS.name:
+            return self._hold(EVENTS, run, self._hold_sessions)
+        if table == STATE.name:
+            return self._hold(STATE, run, self._hold_state)
+        if table == ERASED.name:
+            return self._hold(ERASED, run, self._hold_erased)
+        return table == FOLDED.name  # which only saves work
+
+    def _hold(self, kind: Kind[R], run: str, hold: Callable[[list[R]], bool]) -> bool:
+        for rows in self._groups(kind, run):
+            if rows is None:
+                return bool(self._manifest.number)
+            if not hold(rows):
+                return False
         return True
-    try:
-        origins = _origins(run, environment.store.get(run))
-        if origins is None:
+
+    def _groups(self, kind: Kind[R], run: str) -> Iterator[list[R] | None]:
+        """Yield the rows of each row group of a run, None for one that cannot be read."""
+        try:
+            file = open_parquet(self._store.get(run), kind.schema)
+            for group in range(file.num_row_groups):
+                yield kind.from_table(read_groups(file, [group]))
+        except NotFoundError:  # swept just now
+            return
+        except (FormatError, UnreadableError):
+            yield None
+
+    def _hold_sessions(self, rows: Sequence[SessionRow]) -> bool:
+        packed = self._archive.sessions_at(self._manifest, map(EVENTS.place, rows))
+        missing = {
+            SessionKey(row.app_name, row.user_id, row.session_id).log: (row.version, below)
+            for row in rows
+            if (below := packed.get(EVENTS.place(row))) is None or below.row.version < row.version
+        }
+        logs = self._logs(missing)
+        return all(
+            self._reaches(log, logs.get(log, LogFiles()), *wanted)
+            for log, wanted in missing.items()
+        )
+
+    def _logs(self, wanted: Collection[str]) -> dict[str, LogFiles]:
+        """Return what is listed of some logs that mostly lie side by side."""
+        if not wanted:
+            return {}
+        listed = list_logs(self._store, app_logs(self._app), min(wanted), max(wanted))
+        return {log: files for log, files in listed if log in wanted}
+
+    def _reaches(self, log: str, files: LogFiles, version: int, packed: Packed | None) -> bool:
+        """Tell whether a log goes on above what is packed of it up to a version."""
+        plan = plan_of(log, files, packed)
+        if plan.newest < version:
             return False
-        return all(keys <= set(environment.store.names(folder)) for folder, keys in origins)
-    except NotFoundError:  # swept just now
-        return True
-    except (FormatError, UnreadableError):
+        if plan.rollup is None:
+            return True
+        try:
+            body = self._store.get(rollup_key(log, plan.rollup))
+        except NotFoundError:  # there is a newer one
+            return True
+        rollup = decode_rollup(log, plan.rollup, body)
+        return rollup.follows(packed.row.version if packed else 0)
+
+    def _hold_state(self, rows: Sequence[StateRow]) -> bool:
+        packed = self._archive.state_at(self._manifest, map(STATE.place, rows))
+        missing: dict[str, list[StateRow]] = {}
+        for row in rows:
+            held = packed.get(STATE.place(row))
+            if held is not None and not held.precedes(row):
+                continue
+            if not self._archive.has_erased(self._manifest, row):
+                missing.setdefault(Scope(self._app, row.user_id).entries, []).append(row)
+        entries = self._entries(missing)
+        return all(
+            self._has_set(row, entries.get(scope, ()))
+            or self._archive.has_erased(self._manifest, row)
+            for scope, some in missing.items()
+            for row in some
+        )
+
+    def _entries(self, wanted: Collection[str]) -> dict[str, list[Entry]]:
+        """Return what is listed of some scopes that mostly lie side by side."""
+        if not wanted:
+            return {}
+        found: dict[str, list[Entry]] = {}
+        last = max(wanted)
+        for scope, entry in list_entries(self._store, app_entries(self._app), min(wanted)):
+            if scope > last:
+                break
+            if scope in wanted:
+                found.setdefault(scope, []).append(entry)
+        return found
+
+    def _has_set(self, row: StateRow, entries: Sequence[Entry]) -> bool:
+        """Tell whether an entry is the one that `row` is from, or a fold has a later value."""
+        if any(entry.stamp == row.stamp and not entry.is_fold for entry in entries):
+            return True
+        for entry in entries:
+            if entry.is_fold:
+                with suppress(NotFoundError):  # there is a newer one
+                    held = latest(decode_entry(entry.key, self._store.get(entry.key)))
+                    if row.key in held and held[row.key].stamp >= row.stamp:
+                        return True
         return False
 
-
-def _origins(run: str, body: bytes) -> Iterator[tuple[str, set[str]]] | None:
-    """Return what a run was made of, folder by folder; None when the keys do not follow from it."""
-    if table_of(run) == EVENTS.name:
-        sessions = EVENTS.from_table(read_groups(open_parquet(body, EVENTS.schema)))
-        logs = (
-            (SessionKey(row.app_name, row.user_id, row.session_id).log, row.version)
-            for row in sessions
-        )
-        return (
-            (log, {commit_key(log, version) for version in range(1, last + 1)})
-            for log, last in logs
-        )
-    if table_of(run) == STATE.name:
-        rows = STATE.from_table(read_groups(open_parquet(body, STATE.schema)))
-        scopes: dict[str, set[str]] = {}
-        for row in rows:
-            entries = Scope(row.app_name, row.user_id).entries
-            key = entry_key(entries, row.stamp, fold=False)
-            scopes.setdefault(entries, set()).add(key)
-        return iter(scopes.items())
-    return None
+    def _hold_erased(self, rows: Sequence[ErasedRow]) -> bool:
+        known = self._archive.erased(self._manifest)
+        missing = {
+            row.digest: row.version
+            for row in rows
+            if row.digest not in known or known[row.digest].version < row.version
+        }
+        if missing:
+            for log, files in list_logs(self._store, app_logs(self._app)):
+                if max(files.commits, default=0) >= missing.get(log_digest(log), 0):
+                    missing.pop(log_digest(log), None)
+        return not missing

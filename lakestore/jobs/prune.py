@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TypedDict
 
 from lakestore.checks import check_flag, check_number, check_time
 from lakestore.errors import InputError, ReadOnlyError
+from lakestore.jobs.apps import for_each
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.pruning import Pruned, Wanted, idle_sessions, idle_state, old_events
 from lakestore.jobs.running import Running, check_lake
@@ -73,10 +75,10 @@ def prune_sessions(
         ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
         StorageError: the store failed; run it again.
     """
-    before = _before("idle_days", idle_days, now, lake)
+    before = instant("idle_days", idle_days, now, lake)
     check_number("keep_last", keep_last)
     prune = partial(idle_sessions, keep_last=keep_last, watch=progress or unwatched)
-    return _prune(lake, "sessions", prune, before, app_name, user_id, dry_run)
+    return run_step(lake, "sessions", prune, Asked(before, app_name, user_id, dry_run))
 
 
 def prune_events(
@@ -116,9 +118,9 @@ def prune_events(
         ConflictError: other jobs keep publishing.
         StorageError: the store failed; run it again.
     """
-    before = _before("older_than_days", older_than_days, now, lake)
+    before = instant("older_than_days", older_than_days, now, lake)
     prune = partial(old_events, running=Running(executor, progress or unwatched))
-    return _prune(lake, "events", prune, before, app_name, user_id, dry_run)
+    return run_step(lake, "events", prune, Asked(before, app_name, user_id, dry_run))
 
 
 def prune_user_state(
@@ -153,12 +155,12 @@ def prune_user_state(
         ConflictError: other jobs keep publishing.
         StorageError: the store failed; run it again.
     """
-    before = _before("idle_days", idle_days, now, lake)
+    before = instant("idle_days", idle_days, now, lake)
     prune = partial(idle_state, running=Running(executor, progress or unwatched))
-    return _prune(lake, "state", prune, before, app_name, user_id, dry_run)
+    return run_step(lake, "state", prune, Asked(before, app_name, user_id, dry_run))
 
 
-def _before(name: str, days: int, now: datetime | None, lake: Lake) -> int:
+def instant(name: str, days: int, now: datetime | None, lake: Lake) -> int:
     """Return the instant of `days` ago, in microseconds since 1970 UTC."""
     check_lake(lake)
     check_number(name, days, least=1)
@@ -168,28 +170,40 @@ def _before(name: str, days: int, now: datetime | None, lake: Lake) -> int:
     return int((lake.clock.wall() if seconds is None else seconds) * 1_000_000) - days * _DAY
 
 
-def _prune(
-    lake: Lake,
-    table: str,
-    prune: Callable[[Lake, Wanted], Pruned],
-    before: int,
-    app_name: str | None,
-    user_id: str | None,
-    dry_run: bool,
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a caller wants to be pruned."""
+
+    before: int
+    """See `instant`."""
+    app_name: str | None = None
+    user_id: str | None = None
+    dry_run: bool = False
+
+
+def run_step(
+    lake: Lake, table: str, prune: Callable[[Lake, Wanted], Pruned], asked: Asked
 ) -> PruneReport:
-    check_flag("dry_run", dry_run)
-    if user_id is not None and app_name is None:
+    """Prune one thing, app by app, and report it.
+
+    Raises:
+        InputError: the scope makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
+        LakeError: as `prune` does.
+    """
+    dry_run = check_flag("dry_run", asked.dry_run)
+    if asked.user_id is not None and asked.app_name is None:
         raise InputError("user_id names a user of an app: app_name is needed too")
-    if user_id is not None:
-        check_id("user_id", user_id)
-    apps = None if app_name is None else [check_id("app_name", app_name)]
+    if asked.user_id is not None:
+        check_id("user_id", asked.user_id)
+    apps = None if asked.app_name is None else [check_id("app_name", asked.app_name)]
     if lake.read_only and not dry_run:
         raise ReadOnlyError("a lake that was opened with read_only=True cannot be pruned")
     started = lake.clock.elapsed()
-    done = [
-        prune(lake, Wanted(app, user_id, before, dry_run))
-        for app in (lake.sessions.apps() if apps is None else apps)
-    ]
+    done = for_each(
+        lake.sessions.apps() if apps is None else apps,
+        lambda app: prune(lake, Wanted(app, asked.user_id, asked.before, dry_run)),
+    )
     return PruneReport(
         table=table,
         deleted_count=sum(each.count for each in done),

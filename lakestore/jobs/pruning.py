@@ -7,7 +7,7 @@ is asked for, and how it is told, is `lakestore.jobs.prune`'s.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 
@@ -51,6 +51,14 @@ class Pruned:
         self.nbytes += nbytes
 
 
+IsGone = Callable[[SessionView], bool]
+"""Whether a session counts as deleted."""
+
+
+def _is_there(_view: SessionView) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Of what is to be pruned, and how."""
@@ -61,18 +69,25 @@ class Wanted:
     before: int
     """What was last touched then or earlier goes, in microseconds since 1970 UTC."""
     dry_run: bool
+    is_gone: IsGone = _is_there
+    """What a dry run of an earlier step would have deleted."""
+
+
+def idle(lake: Lake, wanted: Wanted, keep_last: int, watch: Watch) -> IsGone:
+    """Return what tells of living sessions whether nobody has added to them for long."""
+    newest = _newest(lake, wanted, keep_last, watch) if keep_last else {}
+
+    def is_idle(view: SessionView) -> bool:
+        place = (_active_at(view), view.key.session_id)
+        return place[0] <= wanted.before and place not in newest.get(view.key.user_id, ())
+
+    return is_idle
 
 
 def idle_sessions(lake: Lake, wanted: Wanted, keep_last: int, watch: Watch) -> Pruned:
     """Delete sessions that nobody has added to for long, each at the version that was judged."""
-    newest = _newest(lake, wanted, keep_last, watch) if keep_last else {}
     done = Pruned()
-    views = (
-        view
-        for view in _living(lake, wanted, watch)
-        if _active_at(view) <= wanted.before
-        and (_active_at(view), view.key.session_id) not in newest.get(view.key.user_id, ())
-    )
+    views = filter(idle(lake, wanted, keep_last, watch), _living(lake, wanted, watch))
     for batch in batches(views, _held, _SESSIONS_AT_ONCE):
         rows_of = lake.sessions.events(batch)
         for view, rows in zip(batch, rows_of, strict=True):
@@ -92,6 +107,7 @@ def _held(view: SessionView) -> tuple[Packed | None, int]:
 
 def _living(lake: Lake, wanted: Wanted, watch: Watch) -> Iterator[SessionView]:
     views = lake.sessions.read_all(wanted.app_name, wanted.user_id)
+    views = (view for view in views if not wanted.is_gone(view))
     return counted(views, watch, "looking through", wanted.app_name, "session")
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import tomllib
 from concurrent.futures import Executor
-from dataclasses import dataclass, fields
-from datetime import datetime
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from lakestore.checks import check_number
 from lakestore.errors import InputError
-from lakestore.jobs.progress import Watch
-from lakestore.jobs.prune import PruneReport, prune_events, prune_sessions, prune_user_state
+from lakestore.jobs.progress import Watch, unwatched
+from lakestore.jobs.prune import Asked, PruneReport, instant, run_step
+from lakestore.jobs.pruning import Pruned, Wanted, idle, idle_sessions, idle_state, old_events
+from lakestore.jobs.running import Running, check_lake
 from lakestore.lake import Lake
 
 
@@ -67,22 +69,53 @@ class RetentionPolicy:
         app_name: str | None = None,
         now: datetime | None = None,
         *,
+        dry_run: bool = False,
         executor: Executor | None = None,
         progress: Watch | None = None,
     ) -> tuple[PruneReport, ...]:
         """Prune what the policy allows, of one app or of all; return what each step did.
 
+        In a dry run each step counts what it would find after those before it.
+
         Raises:
             LakeError: as the functions that are named above.
         """
+        running = Running(executor, progress or unwatched)
+        return self.run(lake, app_name, now, running, dry_run=dry_run)
+
+    def run(
+        self,
+        lake: Lake,
+        app_name: str | None,
+        now: datetime | None,
+        running: Running,
+        *,
+        dry_run: bool,
+    ) -> tuple[PruneReport, ...]:
+        """Do what `apply` does, as a part of another job."""
+        check_lake(lake)
+        now = now or datetime.fromtimestamp(lake.clock.wall(), UTC)
+        keep, watch = self.sessions_keep_last, running.watch
+        idle_before: int | None = None
         reports = []
-        scope: dict[str, Any] = {"app_name": app_name, "now": now, "progress": progress}
         if self.sessions_idle_days is not None:
-            days, keep = self.sessions_idle_days, self.sessions_keep_last
-            reports.append(prune_sessions(lake, idle_days=days, keep_last=keep, **scope))
-        scope["executor"] = executor
+            idle_before = instant("sessions_idle_days", self.sessions_idle_days, now, lake)
+            step = partial(idle_sessions, keep_last=keep, watch=watch)
+            asked = Asked(idle_before, app_name, dry_run=dry_run)
+            reports.append(run_step(lake, "sessions", step, asked))
+
+        def events_left(lake: Lake, wanted: Wanted) -> Pruned:
+            if dry_run and idle_before is not None:
+                gone = idle(lake, replace(wanted, before=idle_before), keep, watch)
+                wanted = replace(wanted, is_gone=gone)
+            return old_events(lake, wanted, running)
+
         if self.events_older_than_days is not None:
-            reports.append(prune_events(lake, older_than_days=self.events_older_than_days, **scope))
+            before = instant("events_older_than_days", self.events_older_than_days, now, lake)
+            asked = Asked(before, app_name, dry_run=dry_run)
+            reports.append(run_step(lake, "events", events_left, asked))
         if self.user_state_idle_days is not None:
-            reports.append(prune_user_state(lake, idle_days=self.user_state_idle_days, **scope))
+            before = instant("user_state_idle_days", self.user_state_idle_days, now, lake)
+            asked = Asked(before, app_name, dry_run=dry_run)
+            reports.append(run_step(lake, "state", partial(idle_state, running=running), asked))
         return tuple(reports)

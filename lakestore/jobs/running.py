@@ -54,6 +54,16 @@ def _check_executor(executor: object) -> None:
         )
 
 
+@dataclass(slots=True)
+class Total:
+    """What was packed so far."""
+
+    sessions: int = 0
+    events: int = 0
+    packed_bytes: int = 0
+    repacked_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """How a job is run."""
@@ -62,6 +72,8 @@ class Running:
     """Where its tasks are run; None for the caller's thread."""
     watch: Watch = unwatched
     """Who is told how far it is."""
+    total: Total = field(default_factory=Total, compare=False)
+    """What it has packed, in all of its steps."""
 
     def __post_init__(self) -> None:
         """Refuse what is no executor.
@@ -70,10 +82,6 @@ class Running:
             InputError: it is none.
         """
         _check_executor(self.executor)
-
-
-INLINE = Running()
-"""Here, and unwatched."""
 
 
 def check_lake(lake: object) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakestore.errors import NotFoundError, StorageError
+from lakestore.checks import check_number
+from lakestore.errors import FormatError, NotFoundError, StorageError
 from lakestore.history.archive import EVENTS
 from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.by_user import Figures, Users
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
 from lakestore.jobs.progress import Progress, Watch, unwatched
 from lakestore.jobs.running import check_lake
@@ -29,7 +31,7 @@ from lakestore.log.keys import (
     user_in,
 )
 from lakestore.log.manifests import Manifest
-from lakestore.storage import StoredObject
+from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.runs import SessionRow
 
 _ATTEMPTS = 8
@@ -41,32 +43,18 @@ _PACKED_GETS = 8
 
 
 @dataclass(slots=True)
-class Figures:
-    """What a user, or a whole app, has."""
-
-    sessions: int = 0
-    """Living sessions, as far as they are packed, and all of which nothing is."""
-    events: int = 0
-    """Events that are packed."""
-    packed_bytes: int = 0
-    """Bytes of packs; of a user, the share of its rows."""
-    fresh_objects: int = 0
-    """Commits, rollups and entries that are not packed."""
-    fresh_bytes: int = 0
-    covered_objects: int = 0
-    """Commits, rollups and entries that are packed, and of the app old packs, runs and manifests,
-    too: a sweep deletes them in its time."""
-    covered_bytes: int = 0
-
-
-@dataclass(slots=True)
 class AppStats:
     """What one app has."""
 
     app_name: str
+    damaged: str = ""
+    """Why nothing of it is counted; "" where all is."""
     total: Figures = field(default_factory=Figures)
+    user_count: int = 0
+    """How many users it has."""
     users: dict[str, Figures] = field(default_factory=dict)
-    """By user id; the part of the key that stands for it, where the id is too long for one."""
+    """The largest of them, by user id; the part of the key that stands for it, where the id is too
+    long for one."""
     objects: int = 0
     """All objects: those of users, packs, runs and manifests."""
     bytes: int = 0
@@ -90,7 +78,7 @@ class AppStats:
         """Requests to open a session in a new process, on average over those not all packed."""
         if not self.fresh_sessions:
             return self.requests_packed
-        scopes = max(1, len(self.users))
+        scopes = max(1, self.user_count)
         packed = _PACKED_GETS if self.runs else 0
         log = -(-self.read_now // self.fresh_sessions)
         return _LISTS + packed + log + -(-self.entries // scopes)
@@ -140,30 +128,47 @@ class LakeStats:
         return sum(app.bytes for app in self.apps)
 
 
-def stats(lake: Lake, *, app_name: str | None = None, progress: Watch | None = None) -> LakeStats:
+def stats(
+    lake: Lake,
+    *,
+    app_name: str | None = None,
+    users: int = 10,
+    progress: Watch | None = None,
+) -> LakeStats:
     """Count what a lake has. A few requests, and more by the thousand objects.
+
+    Of an app with a damaged manifest or run nothing is counted, and why is said.
 
     Args:
         lake: The lake; read-only will do.
         app_name: Only this app; None for all.
+        users: Of how many users of each app figures are returned, the largest ones. All are
+            counted; memory does not grow with them, but with this.
         progress: Is called now and then.
 
     Raises:
-        FormatError: a manifest or run is damaged.
+        InputError: an argument makes no sense.
         StorageError: the store failed.
     """
     check_lake(lake)
+    check_number("users", users)
     before = lake.metrics.requests
-    apps = [_count(lake, app, progress or unwatched) for app in chosen_apps(lake, app_name)]
+    watch = progress or unwatched
+    apps = [_count(lake, app, users, watch) for app in chosen_apps(lake, app_name)]
     return LakeStats(apps, lake.metrics.requests_since(before))
 
 
-def _count(lake: Lake, app: str, watch: Watch) -> AppStats:
+def _count(lake: Lake, app: str, users: int, watch: Watch) -> AppStats:
     for _ in range(_ATTEMPTS):
+        by_user = Users()
         try:
-            return _Counting(lake, app, watch).run()
+            return _Counting(lake, app, by_user, watch).run(users)
         except NotFoundError:  # a newer manifest came, and what this one names was swept
             continue
+        except (FormatError, UnreadableError) as error:
+            return AppStats(app, str(error))
+        finally:
+            by_user.close()
     key = app_manifests(app)
     raise StorageError(f"runs changed faster than they could be read. {key=}")
 
@@ -171,14 +176,15 @@ def _count(lake: Lake, app: str, watch: Watch) -> AppStats:
 class _Counting:
     """Counts one app."""
 
-    def __init__(self, lake: Lake, app: str, watch: Watch) -> None:
+    def __init__(self, lake: Lake, app: str, users: Users, watch: Watch) -> None:
+        self._users = users
         self._watch = watch
         self._store = lake.environment.store
         self._archive = lake.sessions.archive
         self._stats = AppStats(app)
 
-    def run(self) -> AppStats:
-        """Return its figures."""
+    def run(self, users: int) -> AppStats:
+        """Return its figures, and those of so many users."""
         found, app = self._stats, self._stats.app_name
         manifest = self._archive.newest(app_manifests(app))
         named = {key for key, _ in manifest.files()} | {manifest_key(app, manifest.number)}
@@ -196,6 +202,7 @@ class _Counting:
             self._count_packed(manifest)
         self._count_logs(manifest)
         self._count_entries(manifest)
+        found.user_count, found.users = self._users.count(), self._users.largest(users)
         return found
 
     def _add(self, one: StoredObject) -> None:
@@ -206,7 +213,7 @@ class _Counting:
             self._watch(Progress("counting", found.app_name, found.objects, None, "object"))
 
     def _both(self, user: str) -> tuple[Figures, Figures]:
-        return self._stats.total, self._stats.users.setdefault(user, Figures())
+        return self._stats.total, self._users.of(user)
 
     def _count_packed(self, manifest: Manifest) -> None:
         packs = {pack.id: pack for pack in manifest.table(EVENTS.name).packs}
@@ -238,6 +245,7 @@ class _Counting:
             version, is_rollup = parse_log_name(one.key.removeprefix(log)) or (0, False)
             (files.rollups if is_rollup else files.commits).append(version)
             for figures in both:
+                figures.fresh_commits += version > base and not is_rollup
                 figures.fresh_objects += version > base
                 figures.fresh_bytes += one.size if version > base else 0
                 figures.covered_objects += version <= base

@@ -17,7 +17,7 @@ from lakestore.history.needless import Age
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.covered import Covered
 from lakestore.jobs.departed import Departed, StoreTime
-from lakestore.jobs.origins import without_origin
+from lakestore.jobs.origins import Origins
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
 from lakestore.jobs.running import check_lake
@@ -194,6 +194,8 @@ class _AppSweep:
         self._dry_run = dry_run
         self._listed: dict[str, StoredObject] = {}
         """The packs and runs that there are."""
+        self._is_lost = False
+        """Whether a newer manifest must have been there: its number is not to be taken."""
 
     def run(self) -> int:
         """Do all of it; return how many packs and runs were named to be deleted later.
@@ -213,7 +215,7 @@ class _AppSweep:
             self._sweep(orphans)
         if self._age.reaches_all:
             return 0
-        if not self._dry_run:
+        if not self._dry_run and not self._is_lost:
             Departed(self._lake, self._app, self._now).look()
         return len(orphans)
 
@@ -266,19 +268,21 @@ class _AppSweep:
             orphans = [
                 one for key, one in listed.items() if key not in known and self._age.reaches(one)
             ]
-            if orphans and not newest.number and self._has_lost(listed):
+            unnamed = [one.key for one in orphans] if newest.number else listed
+            if orphans and self._has_lost(newest, unnamed):
+                self._is_lost = True
                 return []
             if not orphans or self._dry_run or self._publish(newest, listed, orphans, seen):
                 return orphans
         raise ConflictError(f"other jobs keep publishing. key={app_manifests(self._app)!r}")
 
-    def _has_lost(self, listed: Iterable[str]) -> bool:
-        """Tell whether a manifest that is lost has named packs and runs of an app without one."""
-        run = without_origin(self._env, self._app, listed)
+    def _has_lost(self, newest: Manifest, unnamed: Iterable[str]) -> bool:
+        """Tell whether a manifest that is lost has named packs and runs that `newest` does not."""
+        run = Origins(self._env, self._archive, newest).without(unnamed)
         if run:
             self._remover.note(
-                "the app has no manifest, and no log holds all that a run tells of; its packs and"
-                f" runs stay, see what check says. {run=}"
+                "the newest manifest of the app is lost: no older one, and no log, holds all that a"
+                f" run tells of; packs and runs stay, see what check says. {run=}"
             )
         return bool(run)
 

@@ -25,9 +25,12 @@ class Entry:
     """Whether it holds what a writer folded out of many entries, each row with its own stamp."""
 
 
-def list_entries(store: ObjectStore, prefix: str) -> Iterator[tuple[str, Entry]]:
-    """Yield (prefix of the scope, entry) for every entry under `prefix`, by one listing."""
-    for key in store.names(prefix):
+def list_entries(store: ObjectStore, prefix: str, after: str = "") -> Iterator[tuple[str, Entry]]:
+    """Yield (prefix of the scope, entry) for every entry under `prefix`, by one listing.
+
+    Only those whose keys come after `after`.
+    """
+    for key in store.names(prefix, after):
         entry = parse_entry(key)
         if entry is not None:
             yield key[: key.rindex("/") + 1], entry

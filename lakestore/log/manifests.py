@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lakestore.clock import Clock
@@ -147,6 +147,11 @@ class Manifest:
         return replace(self, doomed=(*self.doomed, *new))
 
 
+_FIELDS = [each for kind in (Group, StoredFile, Doomed, Manifest) for each in fields(kind)]
+_COUNTS = frozenset(each.name for each in _FIELDS if each.type == "int")
+_TEXTS = frozenset(each.name for each in _FIELDS if each.type == "str")
+
+
 def encode(manifest: Manifest) -> bytes:
     """Return a manifest as JSON."""
     content = {"format": "lakestore manifest", "format_version": MANIFEST_VERSION}
@@ -160,7 +165,7 @@ def decode(key: str, body: bytes) -> Manifest:
         FormatError: it is damaged, or a newer version wrote it.
     """
     try:
-        content = json.loads(body)
+        content = _typed(json.loads(body))
         if content["format_version"] != MANIFEST_VERSION:
             raise FormatError(f"a newer version of lakestore wrote this manifest. {key=}")
         manifest = Manifest(
@@ -170,9 +175,9 @@ def decode(key: str, body: bytes) -> Manifest:
             content["previous"],
             content["created_at"],
             {name: _table(each) for name, each in content["tables"].items()},
-            tuple(Doomed(**each) for each in content["doomed"]),
+            tuple(Doomed(**_typed(each)) for each in content["doomed"]),
             content["looked"],
-            tuple(content["revived"]),
+            tuple(map(_text, content["revived"])),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(f"a manifest is damaged. {key=}") from error
@@ -187,11 +192,33 @@ def _table(content: Mapping[str, Any]) -> TableFiles:
 
 
 def _file(content: Mapping[str, Any]) -> StoredFile:
-    groups = tuple(
-        Group((group["first"][0], group["first"][1]), group["start"], group["length"])
-        for group in content["groups"]
-    )
-    return StoredFile(**{**content, "groups": groups})
+    return StoredFile(**{**_typed(content), "groups": tuple(map(_group, content["groups"]))})
+
+
+def _group(content: Mapping[str, Any]) -> Group:
+    user, name = content["first"]
+    first = (None if user is None else _text(user), _text(name))
+    return Group(first, **{name: _typed(content)[name] for name in ("start", "length")})
+
+
+def _typed(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `content` if its texts are texts, and its counts integers from 0.
+
+    Raises:
+        TypeError: they are not.
+    """
+    for name, value in content.items():
+        if name in _COUNTS and (type(value) is not int or value < 0):
+            raise TypeError(name)
+        if name in _TEXTS:
+            _text(value)
+    return content
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
 
 
 def list_manifests(store: ObjectStore, manifests: str) -> list[int]:

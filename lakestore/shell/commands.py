@@ -1,7 +1,7 @@
 """The commands that run jobs: arguments in, one call, text or JSON out.
 
 Exit codes: 0 all is well; 1 an error, or a check that found something lost or mendable, or a sweep
-that could not do all; 2 arguments that make no sense; 130 Ctrl-C.
+that could not do all; 2 arguments that make no sense; 3 nothing to erase was there; 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def _watched(lake: Lake, where: Where | None = None) -> Iterator[dict[str, Any]]
     help="First prune what this retention policy allows; asks, or needs --yes.",
 )
 @executor_option
+@click.option("--dry-run", is_flag=True, help="Change nothing; tell what the policy would prune.")
 @yes_option
 @json_option
 @stops_with("what was packed stands, no answer has changed; the same command does the rest")
@@ -96,6 +97,7 @@ def compact(
     app_name: str | None,
     policy: Path | None,
     where: Where | None,
+    dry_run: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -107,12 +109,15 @@ def compact(
     from lakestore.jobs import compact as run
     from lakestore.shell.reports import compact_lines, to_json
 
-    options: dict[str, Any] = {"app_name": app_name}
+    if dry_run and policy is None:
+        raise click.UsageError("--dry-run tells what a --policy would prune: give one")
+    options: dict[str, Any] = {"app_name": app_name, "dry_run": dry_run}
     if policy is not None:
         options["policy"] = keep = RetentionPolicy.from_toml(policy)
+    if policy is not None and not dry_run:
         words = ", ".join(f"{name} = {value}" for name, value in asdict(keep).items() if value)
         ask(f"Prune {shown_url(url)} by {words or 'a policy that keeps all'}?", yes=yes)
-    with _open(url) as lake, _watched(lake, where) as how:
+    with _open(url, read_only=dry_run) as lake, _watched(lake, where) as how:
         _require(lake, app_name)
         report = run(lake, **options, **how)
     _print([to_json(report)] if as_json else compact_lines(report))
@@ -185,20 +190,28 @@ def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
 @url_argument
 @app_option
 @click.option(
-    "--users", type=click.IntRange(min=0), default=10, show_default=True, help="How many to show."
+    "--users",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Of each app figures of so many users, the largest ones, with --json too.",
 )
 @json_option
 @reports_errors
 def stats(url: str, app_name: str | None, users: int, as_json: bool) -> None:
-    """Tell what a lake has, and what compaction would gain."""
+    """Tell what a lake has, and what compaction would gain.
+
+    Ends with 1 if an app is damaged, so that it cannot be counted.
+    """
     from lakestore.jobs import stats as run
     from lakestore.shell.reports import stats_lines, to_json
 
     with _open(url, read_only=True) as lake, _watched(lake) as how:
         _require(lake, app_name)
-        report = run(lake, app_name=app_name, **how)
-    shown = stats_lines(report, shown_url(url), users, terminal_width())
+        report = run(lake, app_name=app_name, users=users, **how)
+    shown = stats_lines(report, shown_url(url), terminal_width())
     _print([to_json(report)] if as_json else shown)
+    sys.exit(1 if any(app.damaged for app in report.apps) else 0)
 
 
 _PRUNED = {
@@ -293,7 +306,8 @@ def erase(
 
     Prints a receipt. It is pending until the bytes were looked for once more after the grace, an
     hour as a rule: what was under way may have landed. --wait stays for that; so does the same
-    command, run again from the time that the receipt says.
+    command, run again from the time that the receipt says. Ends with 3 if nothing of the user was
+    there: the name was mistyped, or all was erased before.
     """
     from lakestore.jobs import erase_user
     from lakestore.shell.reports import erase_lines, second_look, to_json
@@ -301,6 +315,7 @@ def erase(
     if not app_name or not user_id:
         raise click.UsageError("--app and --user take names that are not empty")
     with _open(url) as lake:
+        _require(lake, app_name)
         limits = lake.environment.limits
         if not yes:
             known = sum(1 for _ in lake.sessions.read_all(app_name, user_id))
@@ -321,6 +336,7 @@ def erase(
                 now_stands("the user is erased; " + second_look(receipt, limits.grace))
                 receipt = receipt.finish(lake, **how)
     _print([to_json(receipt)] if as_json else erase_lines(receipt, limits.grace))
+    sys.exit(3 if receipt.is_empty else 0)
 
 
 COMMANDS = (compact, sweep, check, stats, prune, erase)

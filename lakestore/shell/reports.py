@@ -14,7 +14,10 @@ from lakestore.jobs import AppStats, CheckReport, Figures, Finding, LakeStats, S
 from lakestore.shell.text import byte_size, clip, plural, visible, width, wrap
 
 _SEVERITIES = {"lost": ("LOST", "red"), "mendable": ("MENDABLE", "yellow"), "note": ("note", None)}
-_FIGURE_HEADS = ("user", "sessions", "packed events", "objects", "packed", "fresh", "to sweep")
+_FIGURE_HEADS = (
+    *("user", "sessions", "packed events", "fresh commits"),
+    *("packed", "fresh", "to sweep"),
+)
 
 
 def to_json(report: object) -> str:
@@ -27,6 +30,8 @@ def compact_lines(report: Any) -> Iterator[str]:
     """Yield what a compaction did, in the order of it."""
     for pruned in getattr(report, "pruned", ()):
         yield from prune_lines(pruned)
+    if report.dry_run:
+        return
     yield (
         f"packed {plural(report.events, 'row')} of {plural(report.sessions, 'session')}"
         f" into {byte_size(report.packed_bytes)}  ({report.elapsed_ms / 1_000:.1f} s)"
@@ -131,10 +136,10 @@ def _finding(finding: Finding, room: int) -> Iterator[str]:
             yield f"  {name if number == 0 else '    '}  {line}"
 
 
-def stats_lines(report: LakeStats, url: str, users: int, room: int) -> Iterator[str]:
-    """Yield what a lake has, of each app its `users` largest users."""
+def stats_lines(report: LakeStats, url: str, room: int) -> Iterator[str]:
+    """Yield what a lake has."""
     for app in report.apps:
-        yield from _app_lines(app, users, room)
+        yield from _app_lines(app, room)
         if app.is_due:
             yield click.style(f"  compaction is due: lakestore compact {visible(url)}", bold=True)
         yield ""
@@ -145,10 +150,14 @@ def stats_lines(report: LakeStats, url: str, users: int, room: int) -> Iterator[
     yield _cost(report.requests)
 
 
-def _app_lines(app: AppStats, users: int, room: int) -> Iterator[str]:
-    total = app.total
+def _app_lines(app: AppStats, room: int) -> Iterator[str]:
+    total, name = app.total, click.style(visible(app.app_name), bold=True)
+    if app.damaged:
+        yield f"{name}  {click.style('cannot be counted', fg='red')}"
+        yield f"  {visible(app.damaged)}; see `lakestore check`"
+        return
     yield (
-        f"{click.style(visible(app.app_name), bold=True)}  {plural(total.sessions, 'session')},"
+        f"{name}  {plural(total.sessions, 'session')} of {plural(app.user_count, 'user')},"
         f" {plural(app.objects, 'object')}, {byte_size(app.bytes)}"
     )
     dead = f", {100 * app.dead_rows // app.rows} % of the rows dead" if app.dead_rows else ""
@@ -157,8 +166,9 @@ def _app_lines(app: AppStats, users: int, room: int) -> Iterator[str]:
         f" in {plural(app.packs, 'pack')} and {plural(app.runs, 'run')}{dead}"
     )
     yield (
-        f"  fresh     {plural(total.fresh_objects, 'object')}, {byte_size(total.fresh_bytes)};"
-        f" {plural(app.fresh_sessions, 'session')} with something to pack"
+        f"  fresh     {plural(total.fresh_commits, 'commit')} of"
+        f" {plural(app.fresh_sessions, 'session')}, not packed yet, and"
+        f" {plural(app.entries, 'entry', 'entries')} of state: {byte_size(total.fresh_bytes)}"
     )
     yield (
         f"  to sweep  {plural(total.covered_objects, 'object')},"
@@ -169,14 +179,13 @@ def _app_lines(app: AppStats, users: int, room: int) -> Iterator[str]:
         f"  compacted and swept: {app.requests_packed} requests,"
         f" {plural(app.objects_packed, 'object')} in all"
     )
-    largest = sorted(app.users.items(), key=lambda it: (-_size(it[1]), it[0]))
-    rows = [_figures(user, figures) for user, figures in largest[:users]]
+    rows = [_figures(user, figures) for user, figures in app.users.items()]
     if rows:
         yield ""
         for line in _columns(_FIGURE_HEADS, rows, min(40, room // 3)):
             yield f"  {line}"
-    if len(largest) > users:
-        yield f"  and {plural(len(largest) - users, 'user')} more"
+    if app.user_count > len(rows):
+        yield f"  and {plural(app.user_count - len(rows), 'user')} more"
 
 
 def _figures(user: str, it: Figures) -> tuple[str, ...]:
@@ -184,15 +193,11 @@ def _figures(user: str, it: Figures) -> tuple[str, ...]:
         visible(user),
         f"{it.sessions:,}",
         f"{it.events:,}",
-        f"{it.fresh_objects + it.covered_objects:,}",
+        f"{it.fresh_commits:,}",
         byte_size(it.packed_bytes),
         byte_size(it.fresh_bytes),
         byte_size(it.covered_bytes),
     )
-
-
-def _size(figures: Figures) -> int:
-    return figures.packed_bytes + figures.fresh_bytes + figures.covered_bytes
 
 
 def _columns(

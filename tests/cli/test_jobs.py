@@ -129,18 +129,22 @@ def test_check_tells_what_is_wrong(url: str) -> None:
     assert report["findings"][0]["key"] == key
 
 
-@pytest.mark.parametrize("command", [("stats",), ("sql", "select count(*) from sessions")])
-def test_what_is_damaged_leads_to_a_check(command: tuple[str, ...], url: str) -> None:
+def test_what_is_damaged_leads_to_a_check(url: str, caplog: pytest.LogCaptureFixture) -> None:
     """A command that meets a damaged run names it, and which command tells more."""
     swept(url)
     for run_file in (Path(url) / "runs").rglob("*.parquet"):
         run_file.write_bytes(run_file.read_bytes()[:-50] + b"x" * 50)
-    name, *rest = command
-    failed = run(name, url, *rest)
+    failed = run("prune", "sessions", url, "--idle-days", "30", "--dry-run")
     assert failed.exit_code == 1
-    what, then = failed.stderr.splitlines()
+    what, then = failed.stderr.splitlines()[-2:]
     assert re.search(r"[^.]\. key='runs/", what)
     assert then.startswith("`lakestore check` with the same URL tells ")
+    told = run("stats", url)
+    assert told.exit_code == 1
+    assert "cannot be counted" in told.output
+    shown = run("sql", url, "select count(*) from sessions")
+    assert shown.exit_code == 0  # of other apps all is shown
+    assert re.search(r"see `lakestore check`: .*key='runs/", caplog.text)
 
 
 def test_check_passes_over_strays(url: str) -> None:
@@ -169,7 +173,7 @@ def test_stats_are_shown(url: str) -> None:
     assert f"compaction is due: lakestore compact {url}" in shown
     assert "user  sessions" in shown
     assert max(len(line) for line in shown.splitlines() if url not in line) <= 100
-    assert "packed events" in shown  # what is not packed is not counted
+    assert "packed events  fresh commits" in shown
     assert "and 2 users more" in run("stats", url, "--users", "1").output
     run("compact", url)
     assert "due" not in run("stats", url).output
@@ -310,8 +314,11 @@ def test_erase_prints_a_receipt(tmp_path: Path) -> None:
 def test_erase_of_a_user_who_is_not_known_waits_for_nothing(url: str) -> None:
     """It is said, and the command is done at once, though others would take ten minutes."""
     erased = run("erase", url, "--app", APP, "--user", "nobody", "--yes", "--wait")
-    assert erased.exit_code == 0
+    assert erased.exit_code == 3
     assert erased.output.startswith("nothing of this user is there: no session, no state; done\n")
+    unknown = run("erase", url, "--app", "nothing", "--user", "ana", "--yes")
+    assert unknown.exit_code == 1
+    assert "there is no app 'nothing' in this lake" in unknown.output
 
 
 def asked(answer: bytes, *arguments: str) -> tuple[int, str]:
@@ -374,6 +381,11 @@ def test_a_policy_is_applied_first(url: str, tmp_path: Path) -> None:
     """A policy needs a yes; what it prunes is told before what was packed."""
     policy = tmp_path / "keep.toml"
     policy.write_text("sessions_idle_days = 30\nuser_state_idle_days = 180\n")
+    would = run("compact", url, "--policy", policy, "--dry-run")
+    assert would.exit_code == 0
+    words = [line.split("  ")[0].split(",")[0] for line in would.output.splitlines()]
+    assert words == ["would prune 0 sessions", "would prune 0 keys"]
+    assert run("compact", url, "--dry-run").exit_code == 2
     refused = run("compact", url, "--policy", policy)
     assert refused.exit_code == 1
     assert "say --yes" in refused.output

@@ -1,18 +1,23 @@
-"""What jobs make of an app whose manifest was lost, and of one whose first job has died."""
+"""What jobs make of an app whose manifest was lost, and of one of whom a job has died."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from lakestore.jobs import check, compact, sweep
-from lakestore.log.keys import SessionKey
+from lakestore.errors import FormatError
+from lakestore.jobs import check, compact, prune_events, prune_user_state, sweep
+from lakestore.log.keys import Scope, SessionKey, manifest_key, run_key
 from tests.support.histories import said
-from tests.support.sites import APP, Site, Work, packed_site
+from tests.support.sites import APP, USERS, Site, Work, packed_site
 
 
-def lose(site: Site) -> dict[str, bytes]:
-    """Delete all manifests behind everyone's back; return them."""
-    lost = {key: site.store.get(key) for key in site.stored("manifests/")}
+def lose(site: Site, above: int = 0) -> dict[str, bytes]:
+    """Delete all manifests behind everyone's back, or those above a number; return them."""
+    last = manifest_key(APP, above)
+    lost = {key: site.store.get(key) for key in site.stored("manifests/") if key > last}
     for key in lost:
         site.store.delete(key)
     return lost
@@ -45,7 +50,7 @@ def test_a_sweep_leaves_what_a_lost_manifest_named(grace: float | None, dry_run:
         with site.open() as lake:
             report = sweep(lake, grace=grace, dry_run=dry_run)
         assert (report.named, report.objects, report.failures) == (0, 0, 1)
-        assert "has no manifest" in report.reasons[0]
+        assert "manifest of the app is lost" in report.reasons[0]
     assert packed(site) == before
     assert site.stored("manifests/") == []
     for key, body in lost.items():
@@ -61,6 +66,82 @@ def test_a_check_tells_of_a_lost_manifest() -> None:
     report = check(site.open(read_only=True))
     found = [(each.severity, each.kind, each.key) for each in report.findings]
     assert found == [("lost", "missing manifest", f"manifests/app={APP}/")]
+
+
+@pytest.mark.parametrize("job", [compact, prune_events, prune_user_state])
+def test_no_job_begins_anew_where_a_manifest_is_lost(job: Callable[..., Any]) -> None:
+    """It says what to do, and publishes nothing; the manifest, put back, makes all as it was."""
+    site = swept_site()
+    answers = site.answers()
+    lost = lose(site)
+    sessions = site.open().sessions
+    sessions.create(SessionKey(APP, "ana", "new"), {"user:new": 1}, generated=True)
+    with site.open() as lake, pytest.raises(FormatError, match=r"Restore .*manifests/app=travel/"):
+        job(lake)
+    assert site.stored("manifests/") == []
+    for key, body in lost.items():
+        site.store.put_if_absent(key, body)
+    sessions.end(sessions.load(SessionKey(APP, "ana", "new")))
+    assert site.answers() != answers
+    job(site.open())
+    assert check(site.open(read_only=True)).healthy
+
+
+def test_a_lost_manifest_is_told_where_an_older_one_is_left() -> None:
+    """Logs were swept by the newest: what only it has named is lost, stays, and can be restored."""
+    site = packed_site()
+    older = site.manifest().number
+    Work(site.lake, 2).some(40)
+    compact(site.lake)
+    answers = site.answers()
+    delete_packed_logs(site)
+    lost = lose(site, above=older)
+    assert lost
+    # Something of now: it tells what is old.
+    site.pass_grace()
+    site.store.put_if_absent(run_key(APP, "folded", "0" * 16), b"of a job at work")
+    found = {(each.severity, each.kind) for each in check(site.open(read_only=True)).findings}
+    assert ("lost", "missing manifest") in found
+    assert ("note", "orphan") not in found
+    with site.open() as lake:
+        report = sweep(lake)
+    assert report.named == 0
+    assert any("manifest of the app is lost" in reason for reason in report.reasons)
+    for key, body in lost.items():
+        site.store.put_if_absent(key, body)
+    assert site.answers() == answers
+    assert check(site.open(read_only=True)).healthy
+
+
+def delete_packed_logs(site: Site) -> None:
+    """Delete the commits that the newest manifest covers, as a sweep that then stops."""
+    with site.open() as lake:
+        for each in lake.sessions.archive.sessions(site.manifest()):
+            for key in list(site.store.names(each.key.log)):
+                site.store.delete(key)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_what_a_dead_job_left_is_no_lost_manifest(*, older: bool) -> None:
+    """Rollups and folds hold what commits and entries held that writers have swept since."""
+    site = packed_site() if older else Site()
+    number = site.manifest().number
+    Work(site.lake, 2).some(40)
+    compact(site.lake)
+    lose(site, above=number)  # as if it had died before it published
+    with site.open() as lake:
+        for view in list(lake.sessions.read_all(APP, None)):
+            lake.sessions.roll_up(view.key, force=True)
+        for user in (*USERS, None):
+            lake.sessions.shared.fold_entries(Scope(APP, user))
+    answers = site.answers()
+    site.pass_grace()
+    with site.open() as lake:
+        report = sweep(lake)
+        assert (report.failures, report.deleted["commits"].objects > 0) == (0, True)
+    assert check(site.open(read_only=True)).healthy
+    compact(site.open())
+    assert site.answers() == answers
 
 
 def test_sessions_that_went_on_make_nothing_packed_again() -> None:

@@ -33,6 +33,60 @@ def test_compact_applies_a_policy(aging: AgingLake) -> None:
     assert aging.ids() == ["s1"]
 
 
+@pytest.mark.parametrize("state", ["fresh", "packed", "gone on"])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_dry_run_reports_what_a_run_then_prunes(aging: AgingLake, state: str, keep: int) -> None:
+    """Step by step: of sessions that would be deleted no events are counted; nothing is changed."""
+    for user in ("ana", "ben"):
+        for name in ("s1", "s2", "s3"):
+            session = aging.create(name, user_id=user, state={f"user:{name}": 1})
+            for number in range(3):
+                aging.say(session, f"old {number}", f"turn {number}")
+    lives = session
+    if state != "fresh":
+        compact(aging.lake)
+    if state == "gone on":
+        aging.say(lives, "more", "turn 4")
+    aging.pass_days(200)
+    aging.say(lives, "young", "turn 5", delta={"user:s3": 2})
+    policy = RetentionPolicy(
+        sessions_idle_days=30,
+        sessions_keep_last=keep,
+        events_older_than_days=90,
+        user_state_idle_days=180,
+    )
+    before = {one.key: aging.store.get(one.key) for one in aging.store.list("")}
+    would = compact(aging.open(read_only=True), policy=policy, dry_run=True)
+    assert {one.key: aging.store.get(one.key) for one in aging.store.list("")} == before
+    assert would.dry_run
+    assert (would.sessions, would.events, would.packed_bytes) == (0, 0, 0)
+    done = compact(aging.open(), policy=policy)
+    assert [each["deleted_count"] for each in done.pruned] == [
+        5 - keep,
+        3 + 3 * keep + (state == "gone on"),
+        5,
+    ]
+    same = {"dry_run": None, "elapsed_ms": None}
+    assert [{**each, **same} for each in would.pruned] == [{**each, **same} for each in done.pruned]
+    again = compact(aging.open(), policy=policy, dry_run=True)
+    assert [each["deleted_count"] for each in again.pruned] == [0, 0, 0]
+
+
+def test_what_a_policy_packs_is_counted(aging: AgingLake) -> None:
+    """Pruning events packs first: the report tells of those rows too."""
+    aging.say(aging.create("s1"), "old")
+    aging.pass_days(1)
+    report = compact(aging.lake, policy=RetentionPolicy(events_older_than_days=90))
+    assert (report.sessions, report.events) == (1, 2)
+    assert report.packed_bytes > 0
+
+
+def test_a_dry_run_without_a_policy_is_refused(aging: AgingLake) -> None:
+    """There is nothing that it could report."""
+    with pytest.raises(InputError, match="policy"):
+        compact(aging.lake, dry_run=True)
+
+
 def test_nothing_is_pruned_unless_it_is_asked_for(aging: AgingLake) -> None:
     """No policy, or one that says nothing, keeps everything for ever."""
     session = aging.create("s1", state={"user:a": 1})

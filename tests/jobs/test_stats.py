@@ -71,6 +71,33 @@ def test_what_is_on_top_is_counted() -> None:
     assert app.users["eve"].sessions == 1
 
 
+def test_the_largest_users_are_told() -> None:
+    """All are counted; figures are those of each alone, packed, fresh and state together."""
+    site = filled()
+    compact(site.lake)
+    Work(site.lake, 2).some(30)
+    (app,) = stats(site.lake, users=1_000).apps
+    sizes = [each.bytes for each in app.users.values()]
+    assert sizes == sorted(sizes, reverse=True)
+    assert (app.user_count, len(app.users)) == (len(USERS), len(USERS))
+    for name in ("sessions", "events", "fresh_commits"):
+        assert sum(getattr(each, name) for each in app.users.values()) == getattr(app.total, name)
+    for most in (0, 1):
+        (some,) = stats(site.lake, users=most).apps
+        assert list(some.users.items()) == list(app.users.items())[:most]
+        assert (some.user_count, some.total) == (app.user_count, app.total)
+
+
+def test_fresh_commits_are_counted() -> None:
+    """Each is one of some session; rollups and entries are other objects."""
+    site = filled()
+    for view in list(site.lake.sessions.read_all(APP, None)):
+        site.lake.sessions.roll_up(view.key, force=True)
+    (app,) = stats(site.lake).apps
+    names = [key for key in site.stored("events/log/") if not key.endswith("r.parquet")]
+    assert app.total.fresh_commits == len(names) < app.total.fresh_objects
+
+
 def test_long_ids_and_empty_lakes() -> None:
     """An id of which only a digest is in the keys is shown by that; an empty lake has nothing."""
     site = Site()

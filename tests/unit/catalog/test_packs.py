@@ -12,28 +12,14 @@ from lakestore.catalog import inspection
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import EVENTS
 from lakestore.jobs import compact
-from lakestore.log.keys import pack_key, run_key
-from lakestore.storage import MemoryStore, ObjectStore
+from lakestore.log.keys import pack_key
+from lakestore.storage import MemoryStore
 from lakestore.storage.files import StoreFiles
 from tests.support.archives import APP, Site, delete_packed, event, newest
+from tests.support.damage import change, cut, flipped, replaced
 
 USERS = tuple(f"user{number}" for number in range(6))
 ALL = "select user_id, count(event_json) from events group by all order by all"
-
-
-def cut(body: bytes) -> bytes:
-    """Without its end."""
-    return body[: len(body) // 2]
-
-
-def flipped(body: bytes) -> bytes:
-    """With other bytes near its beginning: in the first rows."""
-    return body[:150] + bytes(byte ^ 0xFF for byte in body[150:200]) + body[200:]
-
-
-def replaced(body: bytes) -> bytes:
-    """Something else."""
-    return b"x" * len(body)
 
 
 HARM = pytest.mark.parametrize("harm", [cut, flipped, replaced, None])
@@ -56,15 +42,6 @@ def packs_of(lake: Lake) -> dict[str, str]:
         each.row.user_id: pack_key(APP, EVENTS.name, each.row.segments[0].pack)
         for each in lake.sessions.archive.sessions(newest(lake))
     }
-
-
-def change(store: ObjectStore, key: str, harm: Callable[[bytes], bytes] | None) -> bytes:
-    """Harm an object, or remove it; return what it was."""
-    body = store.get(key)
-    store.delete(key)
-    if harm is not None:
-        store.put_if_absent(key, harm(body))
-    return body
 
 
 def counted(lake: Lake) -> dict[str, int]:
@@ -142,15 +119,6 @@ def test_row_groups_that_are_whole_are_shown(harm: Callable[[bytes], bytes]) -> 
         assert found is not None
         readable.append(user)
     assert whole == readable
-
-
-def test_a_damaged_run_is_named(site: Site) -> None:
-    """Nobody knows what is packed then: SQL says which object it is."""
-    (run,) = newest(site.lake()).table(EVENTS.name).runs
-    key = run_key(APP, EVENTS.name, run.id)
-    change(site.store, key, flipped)
-    with pytest.raises(FormatError, match=run.id):
-        counted(site.lake())
 
 
 def test_a_cold_query_asks_once_for_a_small_pack(site: Site) -> None:

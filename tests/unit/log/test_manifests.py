@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal
 
 import pytest
@@ -90,6 +92,30 @@ def published(store: ObjectStore, clock: ManualClock, one: Manifest, seen: float
     publish(store, one, seen=seen, limits=LIMITS, clock=clock, metrics=Metrics())
 
 
+def replaced(whole: Any, odd: Any) -> Iterator[Any]:
+    """Yield `whole` with `odd` in place of each value in it, one at a time."""
+    yield odd
+    if isinstance(whole, dict):
+        for key, value in whole.items():
+            yield from ({**whole, key: other} for other in replaced(value, odd))
+    elif isinstance(whole, list):
+        for place, value in enumerate(whole):
+            for other in replaced(value, odd):
+                yield [*whole[:place], other, *whole[place + 1 :]]
+
+
+def kinds(found: Any) -> set[tuple[str, type]]:
+    """Return the types of the fields of a manifest and of all that is in it."""
+    if isinstance(found, Mapping):
+        return set().union(*map(kinds, found.values()))
+    if isinstance(found, tuple):
+        return set().union(*map(kinds, found))
+    if not is_dataclass(found):
+        return set()
+    own = {(each.name, type(getattr(found, each.name))) for each in fields(found)}
+    return own.union(*(kinds(getattr(found, each.name)) for each in fields(found)))
+
+
 class TestBytes:
     """What is written is what is read, and damage is told."""
 
@@ -119,6 +145,14 @@ class TestBytes:
         body = json.dumps({**json.loads(encode(FULL)), **changed}).encode()
         with pytest.raises(FormatError):
             decode(manifest_key(APP, 3), body)
+
+    @pytest.mark.parametrize("odd", [None, -1, 1.5, True, "x", [], {}, [[]]], ids=repr)
+    def test_each_value_is_what_it_should_be_or_it_is_damaged(self, odd: Any) -> None:
+        """Whatever stands in its place, a manifest is read with the types it has, or not at all."""
+        for changed in replaced(json.loads(encode(FULL)), odd):
+            with suppress(FormatError):
+                found = decode(manifest_key(APP, 3), json.dumps(changed).encode())
+                assert kinds(found) <= kinds(FULL)
 
     def test_a_newer_version_is_refused(self) -> None:
         """What it says might be misunderstood."""
