@@ -1,0 +1,117 @@
+"""What a lake is asked with SQL: queries, scans, connections, prices.
+
+Owns when the catalog is made: with the first question, and once. What SQL sees is the catalog's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from lakestore.checks import check_flag
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from lakestore.catalog import Prices, Queries
+
+
+class Analytics(ABC):
+    """Answers SQL over all sessions of a lake."""
+
+    _prices: pa.Table | None = None
+
+    @abstractmethod
+    def _new_queries(self) -> Queries:
+        """Return what answers, which has read nothing."""
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Refuse to go on when the lake is closed.
+
+        Raises:
+            InputError: it is.
+        """
+
+    def _ask_anew(self) -> None:
+        """Forget what has answered, in a new process, without touching it."""
+        self._queries: Queries | None = None
+        self._asking = Lock()
+
+    def sql(
+        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """Run SQL over the lake as it is now: `.df()`, `.pl()`, `.arrow()`, `.fetchall()`.
+
+        Views: see VIEWS.md. Values go into `params`, for `?` or `$name` in the query.
+
+        Raises:
+            InputError: `query` is not one query, or `params` no list or mapping.
+            StorageError: the store failed.
+            duckdb.Error: the query is wrong.
+        """
+        return self._asked().sql(query, params)
+
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Sequence[Any] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream a view of the lake as it is now, in batches.
+
+        Args:
+            table: The view's name.
+            columns: Which columns; None for all.
+            where: A condition in SQL, with `?` for each value of `params`.
+            params: The values.
+
+        Raises:
+            InputError: there is no such view or column.
+            StorageError: the store failed.
+        """
+        return self._asked().scan(table, columns, where, params)
+
+    def connect(self, *, guarded: bool = False) -> duckdb.DuckDBPyConnection:
+        """Return a DuckDB connection of its own with all views, as the lake is now.
+
+        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. The
+        lake's own objects can be scanned where they lie, as in `read_parquet('lakestore://…')`,
+        and not be changed. Its memory is freed when you drop it, or at the next `connect` after you
+        closed it. `guarded`, for SQL that you do not trust: no file, setting or variable is open.
+        """
+        return self._asked().connect(guarded=check_flag("guarded", guarded))
+
+    def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Let a connection from `connect` show the lake as it is now.
+
+        Raises:
+            InputError: the connection is not from this lake's `connect`, or it is closed.
+        """
+        self._asked().refresh(connection)
+
+    def set_prices(self, prices: Prices, *, per: float = 1_000_000) -> None:
+        """Let `costs` go by prices of `per` tokens, as in `{"m": {"prompt": 1, "output": 9}}`.
+
+        Raises:
+            InputError: a price is missing, or no amount.
+        """
+        from lakestore.catalog import price_table
+
+        self._prices = price_table(prices, per)
+        self._asked().set_prices(self._prices)
+
+    def _asked(self) -> Queries:
+        self._check_open()
+        with self._asking:
+            if self._queries is None:
+                self._queries = self._new_queries()
+            return self._queries
+
+    def _stop_asking(self) -> None:
+        if self._queries is not None:
+            self._queries.close()
