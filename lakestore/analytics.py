@@ -14,6 +14,7 @@ from lakestore.checks import check_flag
 
 if TYPE_CHECKING:
     import duckdb
+    import polars as pl
     import pyarrow as pa
 
     from lakestore.catalog import Prices, Queries
@@ -75,6 +76,21 @@ class Analytics(ABC):
             StorageError: the store failed.
         """
         return self._asked().scan(table, columns, where, params)
+
+    def scan_polars(self, table: str) -> pl.LazyFrame:
+        """Return a view as a polars LazyFrame, which reads the lake each time that it is collected.
+
+        Columns, conditions and limits are DuckDB's to apply, where it knows what polars means by
+        them: only what is left of the rows comes into polars, in batches.
+
+        Args:
+            table: The view's name.
+
+        Raises:
+            InputError: there is no such view, or polars, an extra, is not installed.
+            StorageError: the store failed.
+        """
+        return self._asked().scan_polars(table)
 
     def connect(self, *, guarded: bool = False) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.

@@ -183,10 +183,18 @@ class Catalog:
             InputError: there is no such view or column, or `where` is more than a condition.
             QueryError: DuckDB does not understand `where`.
         """
-        query = _select(self._views, table, columns)
+        query = self.select(table, columns)
         if where is not None:
             query = f"{query} WHERE (\n{check_text('where', where)}\n)"
         return self.sql(query, params).to_arrow_reader(_BATCH_ROWS)
+
+    def select(self, table: str, columns: Sequence[str] | None = None) -> str:
+        """Return the query for columns of a view, None for all.
+
+        Raises:
+            InputError: there is no such view or column.
+        """
+        return _select(self._views, table, columns)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
 from lakestore.catalog.catalog import Catalog
 from lakestore.catalog.connections import Connections
+from lakestore.catalog.frames import lazy_frame
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Queries:
@@ -43,6 +47,11 @@ class Queries:
         """Stream a view in batches; see `Catalog.scan`."""
         return self._fresh().scan(table, columns, where, params)
 
+    def scan_polars(self, table: str) -> pl.LazyFrame:
+        """Return a view as a LazyFrame, which refreshes each time that it is collected."""
+        query = self._catalog().select(table)
+        return lazy_frame(lambda: self.sql(query, None))
+
     def connect(self, *, guarded: bool) -> duckdb.DuckDBPyConnection:
         """Return a connection of its own, as the lake is now; `guarded` as in `Database`."""
         catalog = self._new_catalog(guarded=guarded, prices=self._prices)
@@ -61,12 +70,16 @@ class Queries:
         for catalog in (*shared, *self._connected):
             catalog.set_prices(prices)
 
-    def _fresh(self) -> Catalog:
+    def _catalog(self) -> Catalog:
         with self._lock:
             if self._shared is None:
                 self._shared = self._new_catalog(guarded=True, prices=self._prices)
-        self._shared.refresh()
-        return self._shared
+            return self._shared
+
+    def _fresh(self) -> Catalog:
+        catalog = self._catalog()
+        catalog.refresh()
+        return catalog
 
     def close(self) -> None:
         """Free the memory; connections and relations fail from now on."""
