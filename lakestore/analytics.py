@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -43,18 +44,29 @@ class Analytics(ABC):
         self._asking = Lock()
 
     def sql(
-        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None
+        self,
+        query: str,
+        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        as_of: datetime | float | None = None,
     ) -> duckdb.DuckDBPyRelation:
         """Run SQL over the lake as it is now: `.df()`, `.pl()`, `.arrow()`, `.fetchall()`.
 
         Views: see VIEWS.md. Values go into `params`, for `?` or `$name` in the query.
 
+        Args:
+            query: One query.
+            params: Its values.
+            as_of: Ask the lake as it was then, as `connect` does; for more than one question make
+                a connection, since each reads anew what it needs.
+
         Raises:
-            InputError: `query` is not one query, or `params` no list or mapping.
+            InputError: `query` is not one query, `params` no list or mapping, or what was there
+                `as_of` that time is not known any more.
             StorageError: the store failed.
             duckdb.Error: the query is wrong.
         """
-        return self._asked().sql(query, params)
+        return self._asked().sql(query, params, as_of)
 
     def scan(
         self,
@@ -92,15 +104,28 @@ class Analytics(ABC):
         """
         return self._asked().scan_polars(table)
 
-    def connect(self, *, guarded: bool = False) -> duckdb.DuckDBPyConnection:
+    def connect(
+        self, *, guarded: bool = False, as_of: datetime | float | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.
 
         What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. The
         lake's own objects can be scanned where they lie, as in `read_parquet('lakestore://…')`,
         and not be changed. Its memory is freed when you drop it, or at the next `connect` after you
-        closed it. `guarded`, for SQL that you do not trust: no file, setting or variable is open.
+        closed it.
+
+        Args:
+            guarded: For SQL that you do not trust: no file, setting or variable is open.
+            as_of: A datetime with a zone, or seconds since 1970 UTC: show what had been committed
+                by then, each session up to its last commit before the first later one, and alive if
+                it was deleted later. Times are those that writers' clocks gave commits.
+
+        Raises:
+            InputError: what was there `as_of` that time is not known any more, for something of it
+                was deleted or pruned and packed since; the error says from when on it is.
+            StorageError: the store failed.
         """
-        return self._asked().connect(guarded=check_flag("guarded", guarded))
+        return self._asked().connect(guarded=check_flag("guarded", guarded), as_of=as_of)
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now.

@@ -18,6 +18,7 @@ import pyarrow as pa
 from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.packs import Followed, Packs
+from lakestore.catalog.past import Past
 from lakestore.catalog.reading import Known, Reading
 from lakestore.catalog.source import Source
 from lakestore.catalog.views import View, quoted, views_with
@@ -69,6 +70,7 @@ class Catalog:
         *,
         guarded: bool = True,
         prices: pa.Table | None = None,
+        as_of: int | None = None,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -82,7 +84,9 @@ class Catalog:
             state_columns: State keys that `sessions` has a column for.
             guarded: No query can reach files or change settings; see `Database`.
             prices: What `costs` goes by, in `lakestore.catalog.prices.SCHEMA`.
+            as_of: Show what the lake held then, in microseconds since 1970 UTC; see `Past`.
         """
+        self._as_of = as_of
         self._store = store
         self._guarded = guarded
         self._note_stamp = note_stamp
@@ -118,6 +122,7 @@ class Catalog:
 
         Raises:
             StorageError: the store failed, or logs changed faster than they could be read.
+            InputError: what the lake held `as_of` that time cannot be told any more.
         """
         here = self._here()
         earlier = here.begun
@@ -130,23 +135,27 @@ class Catalog:
 
     def _follow(self, here: _Followed) -> None:
         database, known = here.database, here.known
+        past = None if self._as_of is None else Past(self._as_of)
         with database.change():
-            if here.doubtful:
+            if here.doubtful or past:
                 database.clear()
                 known.versions.clear()
                 here.packs.manifests.clear()
             packs = Packs(self._source, database, here.packs)
-            reached = Reading(self._source, packs, known, partial(self._take, database)).run()
+            take = partial(self._take, database, past)
+            reached = Reading(self._source, packs, known, take).run()
+            if past is not None:
+                past.show(database, packs.manifests)
             here.doubtful = True
         known.versions.update(reached)
         packs.settle()
         here.doubtful = False
 
-    def _take(self, database: Database, rows: pa.Table) -> None:
+    def _take(self, database: Database, past: Past | None, rows: pa.Table) -> None:
         # Whoever is shown a write and then writes, writes later: causal order holds for SQL too.
         for app_name, user_id, stamp in latest_stamps(rows):
             self._note_stamp(app_name, user_id, stamp)
-        database.add(rows)
+        database.add(rows if past is None else past.keep(rows))
 
     def sql(
         self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None

@@ -7,7 +7,7 @@ session is kept in DuckDB, so that a query reads no run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -84,6 +84,11 @@ class Packs:
             self._tell(damaged)
             self._harmed = damaged
             self._show()
+
+    @property
+    def manifests(self) -> Collection[Manifest]:
+        """The newest ones, as `follow` found them last."""
+        return self._found.values()
 
     def _ask(self) -> bool:
         """Find the newest manifests; tell whether one is new."""

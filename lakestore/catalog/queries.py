@@ -6,6 +6,7 @@ Owns that both show the same prices and columns of state, and which of them is r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from lakestore.catalog.catalog import Catalog
 from lakestore.catalog.connections import Connections
 from lakestore.catalog.frames import lazy_frame
+from lakestore.catalog.past import micros
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +26,7 @@ class Queries:
     """Answers queries about a lake as it is now. Safe to use from many threads."""
 
     def __init__(self, new_catalog: Callable[..., Catalog], prices: pa.Table | None) -> None:
-        """Answer from catalogs that `new_catalog` makes, given `guarded` and `prices`."""
+        """Answer from catalogs that `new_catalog` makes, given `guarded`, `prices` and `as_of`."""
         self._new_catalog = new_catalog
         self._prices = prices
         self._shared: Catalog | None = None
@@ -32,10 +34,15 @@ class Queries:
         self._lock = Lock()
 
     def sql(
-        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None
+        self,
+        query: str,
+        params: Sequence[Any] | Mapping[str, Any] | None,
+        as_of: datetime | float | None = None,
     ) -> duckdb.DuckDBPyRelation:
         """Return the relation that `query` describes; see `Catalog.sql`."""
-        return self._fresh().sql(query, params)
+        if as_of is None:
+            return self._fresh().sql(query, params)
+        return self._made(guarded=True, as_of=as_of).sql(query, params)
 
     def scan(
         self,
@@ -52,11 +59,17 @@ class Queries:
         query = self._catalog().select(table)
         return lazy_frame(lambda: self.sql(query, None))
 
-    def connect(self, *, guarded: bool) -> duckdb.DuckDBPyConnection:
+    def connect(
+        self, *, guarded: bool, as_of: datetime | float | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """Return a connection of its own, as the lake is now; `guarded` as in `Database`."""
-        catalog = self._new_catalog(guarded=guarded, prices=self._prices)
+        return self._connected.hand_out(self._made(guarded=guarded, as_of=as_of))
+
+    def _made(self, *, guarded: bool, as_of: datetime | float | None) -> Catalog:
+        at = micros(as_of)
+        catalog = self._new_catalog(guarded=guarded, prices=self._prices, as_of=at)
         catalog.refresh()
-        return self._connected.hand_out(catalog)
+        return catalog
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now."""
