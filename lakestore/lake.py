@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from typing_extensions import override
 
 from lakestore.analytics import Analytics
-from lakestore.checks import check_flag, check_number, check_options, check_texts
+from lakestore.checks import check_flag, check_folder, check_number, check_options, check_texts
 from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError
 from lakestore.history.environment import Environment
@@ -62,6 +62,7 @@ class Lake(Analytics):
         cache_bytes: int = 256 * 2**20,
         max_concurrency: int = 32,
         state_columns: Sequence[str] = (),
+        catalog_cache: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         new_token: NewToken = new_token,
         pools: Callable[[int, str, Gate], Pool] = Pool,
@@ -84,6 +85,7 @@ class Lake(Analytics):
             store.clear_leftovers(self._limits.grace)
         self._rollups = rollups and not read_only
         self._state_columns = check_texts("state_columns", state_columns)
+        self._catalog_cache = check_folder("catalog_cache", catalog_cache)
         self._cache_bytes = cache_bytes
         self._max_concurrency = max_concurrency
         self._closed = False
@@ -105,6 +107,7 @@ class Lake(Analytics):
         cache_bytes: int = 256 * 2**20,
         max_concurrency: int = 32,
         state_columns: Sequence[str] = (),
+        catalog_cache: str | os.PathLike[str] | None = None,
     ) -> Lake:
         """Open the lake at `url`, creating it where there is none.
 
@@ -120,6 +123,8 @@ class Lake(Analytics):
             cache_bytes: What each of the two caches may hold.
             max_concurrency: Requests under way at once.
             state_columns: Keys of sessions' own state that become columns of `sessions`.
+            catalog_cache: A folder of yours where `sql`, `scan` and `scan_polars` keep what they
+                have read of logs, for the next process; one at a time has it, others do without.
 
         Raises:
             InputError: the URL or an option makes no sense.
@@ -137,6 +142,7 @@ class Lake(Analytics):
             cache_bytes=cache_bytes,
             max_concurrency=max_concurrency,
             state_columns=state_columns,
+            catalog_cache=catalog_cache,
         )
         lake.storage_options, lake.client = options, client
         return lake
@@ -258,7 +264,7 @@ class Lake(Analytics):
 
         parts = (self._store, self._requests, self._clock, self.metrics, self._limits)
         new_catalog = partial(Catalog, *parts, self._note_stamp, self._state_columns)
-        return Queries(new_catalog, self._prices)
+        return Queries(new_catalog, self._prices, self._catalog_cache)
 
     def _note_stamp(self, app_name: str, user_id: str, stamp: str) -> None:
         self._sessions.shared.note_read(SessionKey(app_name, user_id, ""), [stamp])
@@ -319,6 +325,7 @@ def _check_settings(
 
 def _begin_anew() -> None:
     for lake in list(_opened):
+        lake._catalog_cache = None  # it is the parent's
         lake._count()
         lake._build()
         for reset in lake._resets:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lakestore.catalog import prices
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
-from lakestore.catalog.process import let_go, scratch
+from lakestore.catalog.process import SETTINGS, let_go, scratch
 from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
 from lakestore.log.keys import PACK_ENDING
@@ -29,12 +29,6 @@ from lakestore.tables.events import SCHEMA
 
 QueryError = duckdb.Error
 """What a query raises that DuckDB does not understand or cannot run."""
-
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    # Built-in extensions are enough; nothing is ever fetched from the network unasked.
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
 
 _QUERIES = (
     duckdb.StatementType.SELECT,
@@ -177,7 +171,7 @@ class Database:
             views: What it shows.
         """
         self._main = duckdb.connect(
-            ":memory:", config={**_SETTINGS, "temp_directory": f"{scratch()}/{id(self)}"}
+            ":memory:", config={**SETTINGS, "temp_directory": f"{scratch()}/{id(self)}"}
         )
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
         self._main.execute("SET GLOBAL TimeZone = 'UTC'")

@@ -12,6 +12,12 @@ from multiprocessing.util import Finalize
 
 import duckdb
 
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    # Built-in extensions are enough; nothing is ever fetched from the network unasked.
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+
 
 def let_go(
     connections: list[duckdb.DuckDBPyConnection],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,18 @@ if TYPE_CHECKING:
 class Queries:
     """Answers queries about a lake as it is now. Safe to use from many threads."""
 
-    def __init__(self, new_catalog: Callable[..., Catalog], prices: pa.Table | None) -> None:
-        """Answer from catalogs that `new_catalog` makes, given `guarded`, `prices` and `as_of`."""
+    def __init__(
+        self,
+        new_catalog: Callable[..., Catalog],
+        prices: pa.Table | None,
+        cache: Path | None = None,
+    ) -> None:
+        """Answer from catalogs that `new_catalog` makes, given arguments by name.
+
+        `cache`, a folder, is for the one that all queries share.
+        """
         self._new_catalog = new_catalog
+        self._cache = cache
         self._prices = prices
         self._shared: Catalog | None = None
         self._connected = Connections()
@@ -86,7 +96,9 @@ class Queries:
     def _catalog(self) -> Catalog:
         with self._lock:
             if self._shared is None:
-                self._shared = self._new_catalog(guarded=True, prices=self._prices)
+                self._shared = self._new_catalog(
+                    guarded=True, prices=self._prices, cache=self._cache
+                )
             return self._shared
 
     def _fresh(self) -> Catalog:
