@@ -11,7 +11,7 @@ from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from lakestore.checks import check_flag
+from lakestore.checks import check_flag, check_text
 
 if TYPE_CHECKING:
     import duckdb
@@ -105,7 +105,11 @@ class Analytics(ABC):
         return self._asked().scan_polars(table)
 
     def connect(
-        self, *, guarded: bool = False, as_of: datetime | float | None = None
+        self,
+        *,
+        guarded: bool = False,
+        as_of: datetime | float | None = None,
+        memory_limit: str | None = None,
     ) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.
 
@@ -115,17 +119,21 @@ class Analytics(ABC):
         closed it.
 
         Args:
-            guarded: For SQL that you do not trust: no file, setting or variable is open.
+            guarded: For SQL that you do not trust: no file, setting or variable is open, and what
+                does not fit in memory fails.
             as_of: A datetime with a zone, or seconds since 1970 UTC: show what had been committed
                 by then, each session up to its last commit before the first later one, and alive if
                 it was deleted later. Times are those that writers' clocks gave commits.
+            memory_limit: What its database may hold in memory, as DuckDB spells it: `"512MB"`.
 
         Raises:
             InputError: what was there `as_of` that time is not known any more, for something of it
                 was deleted or pruned and packed since; the error says from when on it is.
             StorageError: the store failed.
         """
-        return self._asked().connect(guarded=check_flag("guarded", guarded), as_of=as_of)
+        limit = None if memory_limit is None else check_text("memory_limit", memory_limit)
+        is_guarded = check_flag("guarded", guarded)
+        return self._asked().connect(guarded=is_guarded, as_of=as_of, memory_limit=limit)
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now.

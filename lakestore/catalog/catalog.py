@@ -21,6 +21,7 @@ from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.packs import Followed, Packs
 from lakestore.catalog.past import Past
+from lakestore.catalog.process import DEFAULT_MEMORY, Memory
 from lakestore.catalog.reading import Known, Reading
 from lakestore.catalog.source import Source
 from lakestore.catalog.views import View, quoted, views_with
@@ -75,6 +76,7 @@ class Catalog:
         prices: pa.Table | None = None,
         as_of: int | None = None,
         cache: Path | None = None,
+        memory: Memory = DEFAULT_MEMORY,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -88,6 +90,7 @@ class Catalog:
             state_columns: State keys that `sessions` has a column for.
             guarded: No query can reach files or change settings; see `Database`.
             prices: What `costs` goes by, in `lakestore.catalog.prices.SCHEMA`.
+            memory: What its database may take.
             cache: The folder of a file that keeps what was read; see `Cache`.
             as_of: Show what the lake held then, in microseconds since 1970 UTC; see `Past`.
         """
@@ -96,6 +99,7 @@ class Catalog:
         self._pid = os.getpid()
         self._store = store
         self._guarded = guarded
+        self._memory = memory
         self._note_stamp = note_stamp
         self._views = views_with(state_columns)
         self._prices = prices
@@ -108,7 +112,8 @@ class Catalog:
         pid = os.getpid()
         found = self._followed.get(pid)
         if found is None:
-            database = Database(self._store, guarded=self._guarded, views=self._views)
+            views, memory = self._views, self._memory
+            database = Database(self._store, guarded=self._guarded, views=views, memory=memory)
             if self._prices is not None:
                 database.set_prices(self._prices)
             # What this process has inherited of an open file is not for it to touch.

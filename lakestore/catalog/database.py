@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lakestore.catalog import prices
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
-from lakestore.catalog.process import SETTINGS, let_go, scratch
+from lakestore.catalog.process import DEFAULT_MEMORY, SETTINGS, Memory, let_go
 from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
 from lakestore.log.keys import PACK_ENDING
@@ -160,7 +160,12 @@ class Database:
     """
 
     def __init__(
-        self, store: ObjectStore, *, guarded: bool = True, views: Mapping[str, View] = VIEWS
+        self,
+        store: ObjectStore,
+        *,
+        guarded: bool = True,
+        views: Mapping[str, View] = VIEWS,
+        memory: Memory = DEFAULT_MEMORY,
     ) -> None:
         """Make an empty one.
 
@@ -169,10 +174,9 @@ class Database:
             guarded: No query can change settings or reach other files than objects of the lake,
                 which can be scanned where they lie, as `lakestore://<key>`, and not changed.
             views: What it shows.
+            memory: What it may take.
         """
-        self._main = duckdb.connect(
-            ":memory:", config={**SETTINGS, "temp_directory": f"{scratch()}/{id(self)}"}
-        )
+        self._main = duckdb.connect(":memory:", config={**SETTINGS, **memory.settings(id(self))})
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
         self._main.execute("SET GLOBAL TimeZone = 'UTC'")
         self._main.register("arrived", SCHEMA.empty_table())

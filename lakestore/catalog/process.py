@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from dataclasses import dataclass
 from functools import cache
 from multiprocessing.util import Finalize
 
@@ -33,6 +34,28 @@ def let_go(
         others = [connection for reference in handed if (connection := reference()) is not None]
         for connection in (*connections, *others):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a database may take."""
+
+    limit: str | None = None
+    """As DuckDB spells it, such as `512MB`; None for DuckDB's own."""
+    spills: bool = True
+    """Whether large queries may go on in a folder of this process. DuckDB lets SQL that is guarded
+    read and write in there, too."""
+
+    def settings(self, number: int) -> dict[str, str]:
+        """Return how DuckDB is told; `number` tells databases of one process apart."""
+        folder = f"{scratch()}/{number}" if self.spills else ""
+        return {
+            "temp_directory": folder,
+            **({} if self.limit is None else {"memory_limit": self.limit}),
+        }
+
+
+DEFAULT_MEMORY = Memory()
 
 
 def scratch() -> str:

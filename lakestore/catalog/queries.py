@@ -18,6 +18,8 @@ from lakestore.catalog.catalog import Catalog
 from lakestore.catalog.connections import Connections
 from lakestore.catalog.frames import lazy_frame
 from lakestore.catalog.past import micros
+from lakestore.catalog.process import Memory
+from lakestore.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,7 +54,7 @@ class Queries:
         """Return the relation that `query` describes; see `Catalog.sql`."""
         if as_of is None:
             return self._fresh().sql(query, params)
-        return self._made(guarded=True, as_of=as_of).sql(query, params)
+        return self._made(as_of, guarded=True).sql(query, params)
 
     def scan(
         self,
@@ -70,14 +72,27 @@ class Queries:
         return lazy_frame(lambda: self.sql(query, None))
 
     def connect(
-        self, *, guarded: bool, as_of: datetime | float | None = None
+        self,
+        *,
+        guarded: bool,
+        as_of: datetime | float | None = None,
+        memory_limit: str | None = None,
     ) -> duckdb.DuckDBPyConnection:
-        """Return a connection of its own, as the lake is now; `guarded` as in `Database`."""
-        return self._connected.hand_out(self._made(guarded=guarded, as_of=as_of))
+        """Return a connection of its own, as the lake is now; `guarded` as in `Database`.
 
-    def _made(self, *, guarded: bool, as_of: datetime | float | None) -> Catalog:
-        at = micros(as_of)
-        catalog = self._new_catalog(guarded=guarded, prices=self._prices, as_of=at)
+        Raises:
+            InputError: DuckDB knows no such limit.
+        """
+        # DuckDB would let SQL read and write in the folder that it may spill to.
+        memory = Memory(memory_limit, spills=not guarded)
+        try:
+            catalog = self._made(as_of, guarded=guarded, memory=memory)
+        except duckdb.ParserException as error:
+            raise InputError(f'memory_limit is like "512MB". given={memory_limit!r}') from error
+        return self._connected.hand_out(catalog)
+
+    def _made(self, as_of: datetime | float | None, **how: Any) -> Catalog:
+        catalog = self._new_catalog(prices=self._prices, as_of=micros(as_of), **how)
         catalog.refresh()
         return catalog
 
