@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
 
 from lakestore.errors import InputError
 
@@ -93,6 +95,22 @@ def check_options(name: str, value: object) -> Mapping[str, object]:
             f'{name} is a dict of options by name, as in {{"key": ...}}. {_given(value)}'
         )
     return value
+
+
+def check_folder(name: str, value: object) -> Path | None:
+    """Return a path to a folder, which need not be there, as one; None for None.
+
+    Raises:
+        InputError: it is no path, or something that is no folder is there.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str | PathLike) or not str(value):
+        raise InputError(f"{name} is a path to a folder. {_given(value)}")
+    path = Path(value).expanduser()
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{name} is a folder, and there is a file of that name")
+    return path
 
 
 def check_params(value: object) -> None:

@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
-from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakestore.checks import check_flag, check_number, check_options, check_texts
+from typing_extensions import override
+
+from lakestore.analytics import Analytics
+from lakestore.checks import check_flag, check_folder, check_number, check_options, check_texts
 from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError
 from lakestore.history.environment import Environment
@@ -35,17 +37,16 @@ from lakestore.storage import (
 )
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
-    from lakestore.catalog import Prices, Queries
+    from lakestore.catalog import Queries
 
 R = TypeVar("R")
 
 _opened: weakref.WeakSet[Lake] = weakref.WeakSet()
 
 
-class Lake:
+class Lake(Analytics):
     """Everything under one URL. Safe to use from many threads and event loops; fork when you like.
 
     Open it with `Lake.open`, close it with `close` or a `with` block.
@@ -61,6 +62,7 @@ class Lake:
         cache_bytes: int = 256 * 2**20,
         max_concurrency: int = 32,
         state_columns: Sequence[str] = (),
+        catalog_cache: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         new_token: NewToken = new_token,
         pools: Callable[[int, str, Gate], Pool] = Pool,
@@ -83,7 +85,7 @@ class Lake:
             store.clear_leftovers(self._limits.grace)
         self._rollups = rollups and not read_only
         self._state_columns = check_texts("state_columns", state_columns)
-        self._prices: pa.Table | None = None
+        self._catalog_cache = check_folder("catalog_cache", catalog_cache)
         self._cache_bytes = cache_bytes
         self._max_concurrency = max_concurrency
         self._closed = False
@@ -105,6 +107,7 @@ class Lake:
         cache_bytes: int = 256 * 2**20,
         max_concurrency: int = 32,
         state_columns: Sequence[str] = (),
+        catalog_cache: str | os.PathLike[str] | None = None,
     ) -> Lake:
         """Open the lake at `url`, creating it where there is none.
 
@@ -120,6 +123,8 @@ class Lake:
             cache_bytes: What each of the two caches may hold.
             max_concurrency: Requests under way at once.
             state_columns: Keys of sessions' own state that become columns of `sessions`.
+            catalog_cache: A folder of yours where `sql`, `scan` and `scan_polars` keep what they
+                have read of logs, for the next process; one at a time has it, others do without.
 
         Raises:
             InputError: the URL or an option makes no sense.
@@ -137,6 +142,7 @@ class Lake:
             cache_bytes=cache_bytes,
             max_concurrency=max_concurrency,
             state_columns=state_columns,
+            catalog_cache=catalog_cache,
         )
         lake.storage_options, lake.client = options, client
         return lake
@@ -155,8 +161,7 @@ class Lake:
         self._calls = self._pools(self._max_concurrency, "call", self._gate)
         self._requests = self._pools(self._max_concurrency, "io", self._gate)
         self._upkeep = self._pools(1, "upkeep", self._gate)
-        self._queries: Queries | None = None
-        self._asking = Lock()
+        self._ask_anew()
         self.environment = Environment(
             store=self._store,
             clock=self._clock,
@@ -221,70 +226,6 @@ class Lake:
         if not self._closed:
             self._upkeep.submit(work)
 
-    def sql(
-        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None
-    ) -> duckdb.DuckDBPyRelation:
-        """Run SQL over the lake as it is now: `.df()`, `.pl()`, `.arrow()`, `.fetchall()`.
-
-        Views: see VIEWS.md. Values go into `params`, for `?` or `$name` in the query.
-
-        Raises:
-            InputError: `query` is not one query, or `params` no list or mapping.
-            StorageError: the store failed.
-            duckdb.Error: the query is wrong.
-        """
-        return self._asked().sql(query, params)
-
-    def scan(
-        self,
-        table: str,
-        columns: Sequence[str] | None = None,
-        where: str | None = None,
-        params: Sequence[Any] | None = None,
-    ) -> pa.RecordBatchReader:
-        """Stream a view of the lake as it is now, in batches.
-
-        Args:
-            table: The view's name.
-            columns: Which columns; None for all.
-            where: A condition in SQL, with `?` for each value of `params`.
-            params: The values.
-
-        Raises:
-            InputError: there is no such view or column.
-            StorageError: the store failed.
-        """
-        return self._asked().scan(table, columns, where, params)
-
-    def connect(self, *, guarded: bool = False) -> duckdb.DuckDBPyConnection:
-        """Return a DuckDB connection of its own with all views, as the lake is now.
-
-        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. The
-        lake's own objects can be scanned where they lie, as in `read_parquet('lakestore://…')`,
-        and not be changed. Its memory is freed when you drop it, or at the next `connect` after you
-        closed it. `guarded`, for SQL that you do not trust: no file, setting or variable is open.
-        """
-        return self._asked().connect(guarded=check_flag("guarded", guarded))
-
-    def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Let a connection from `connect` show the lake as it is now.
-
-        Raises:
-            InputError: the connection is not from this lake's `connect`, or it is closed.
-        """
-        self._asked().refresh(connection)
-
-    def set_prices(self, prices: Prices, *, per: float = 1_000_000) -> None:
-        """Let `costs` go by prices of `per` tokens, as in `{"m": {"prompt": 1, "output": 9}}`.
-
-        Raises:
-            InputError: a price is missing, or no amount.
-        """
-        from lakestore.catalog import price_table
-
-        self._prices = price_table(prices, per)
-        self._asked().set_prices(self._prices)
-
     def user_events(
         self,
         app_name: str,
@@ -317,20 +258,18 @@ class Lake:
         self._check_open()
         return to_table(event_rows(self.sessions, app_name, user_id, since, until, session_ids))
 
-    def _asked(self) -> Queries:
+    @override
+    def _new_queries(self) -> Queries:
         from lakestore.catalog import Catalog, Queries
 
-        self._check_open()
-        with self._asking:
-            if self._queries is None:
-                parts = (self._store, self._requests, self._clock, self.metrics, self._limits)
-                new_catalog = partial(Catalog, *parts, self._note_stamp, self._state_columns)
-                self._queries = Queries(new_catalog, self._prices)
-            return self._queries
+        parts = (self._store, self._requests, self._clock, self.metrics, self._limits)
+        new_catalog = partial(Catalog, *parts, self._note_stamp, self._state_columns)
+        return Queries(new_catalog, self._prices, self._catalog_cache)
 
     def _note_stamp(self, app_name: str, user_id: str, stamp: str) -> None:
         self._sessions.shared.note_read(SessionKey(app_name, user_id, ""), [stamp])
 
+    @override
     def _check_open(self) -> None:
         if self._closed:
             raise InputError(f"the lake is closed. url={self.url!r}")
@@ -355,8 +294,7 @@ class Lake:
     def _release(self) -> None:
         for pool in (self._upkeep, self._calls, self._requests):
             pool.close()
-        if self._queries is not None:
-            self._queries.close()
+        self._stop_asking()
         self._store.close()
 
     def __enter__(self) -> Lake:
@@ -387,6 +325,7 @@ def _check_settings(
 
 def _begin_anew() -> None:
     for lake in list(_opened):
+        lake._catalog_cache = None  # it is the parent's
         lake._count()
         lake._build()
         for reset in lake._resets:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from lakestore.catalog.cache import Cache
 from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.packs import Followed, Packs
+from lakestore.catalog.past import Past
+from lakestore.catalog.process import DEFAULT_MEMORY, Memory
 from lakestore.catalog.reading import Known, Reading
 from lakestore.catalog.source import Source
 from lakestore.catalog.views import View, quoted, views_with
@@ -41,9 +45,10 @@ def _note_nothing(_app_name: str, _user_id: str, _stamp: str) -> None:
 class _Followed:
     """What one process holds: the database, and how far it follows the logs."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, cache: Cache | None) -> None:
         self.database = database
-        self.known = Known()
+        self.cache = cache
+        self.known = Known() if cache is None else Known(cache.load(database).versions)
         self.packs = Followed()
         self.lock = Lock()
         self.begun = 0
@@ -69,6 +74,9 @@ class Catalog:
         *,
         guarded: bool = True,
         prices: pa.Table | None = None,
+        as_of: int | None = None,
+        cache: Path | None = None,
+        memory: Memory = DEFAULT_MEMORY,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -82,9 +90,16 @@ class Catalog:
             state_columns: State keys that `sessions` has a column for.
             guarded: No query can reach files or change settings; see `Database`.
             prices: What `costs` goes by, in `lakestore.catalog.prices.SCHEMA`.
+            memory: What its database may take.
+            cache: The folder of a file that keeps what was read; see `Cache`.
+            as_of: Show what the lake held then, in microseconds since 1970 UTC; see `Past`.
         """
+        self._as_of = as_of
+        self._cache = cache
+        self._pid = os.getpid()
         self._store = store
         self._guarded = guarded
+        self._memory = memory
         self._note_stamp = note_stamp
         self._views = views_with(state_columns)
         self._prices = prices
@@ -97,10 +112,14 @@ class Catalog:
         pid = os.getpid()
         found = self._followed.get(pid)
         if found is None:
-            database = Database(self._store, guarded=self._guarded, views=self._views)
+            views, memory = self._views, self._memory
+            database = Database(self._store, guarded=self._guarded, views=views, memory=memory)
             if self._prices is not None:
                 database.set_prices(self._prices)
-            found = self._followed.setdefault(pid, _Followed(database))
+            # What this process has inherited of an open file is not for it to touch.
+            folder = self._cache if pid == self._pid else None
+            cache = folder and Cache(folder, self._store, self._source.clock)
+            found = self._followed.setdefault(pid, _Followed(database, cache or None))
         return found
 
     def set_prices(self, prices: pa.Table) -> None:
@@ -118,6 +137,7 @@ class Catalog:
 
         Raises:
             StorageError: the store failed, or logs changed faster than they could be read.
+            InputError: what the lake held `as_of` that time cannot be told any more.
         """
         here = self._here()
         earlier = here.begun
@@ -130,23 +150,34 @@ class Catalog:
 
     def _follow(self, here: _Followed) -> None:
         database, known = here.database, here.known
+        past = None if self._as_of is None else Past(self._as_of)
+        if here.cache is not None:
+            here.cache.begin(anew=here.doubtful)
         with database.change():
-            if here.doubtful:
+            if here.doubtful or past:
                 database.clear()
                 known.versions.clear()
                 here.packs.manifests.clear()
             packs = Packs(self._source, database, here.packs)
-            reached = Reading(self._source, packs, known, partial(self._take, database)).run()
+            take = partial(self._take, here, past)
+            reached = Reading(self._source, packs, known, take).run()
+            if past is not None:
+                past.show(database, packs.manifests)
             here.doubtful = True
         known.versions.update(reached)
         packs.settle()
         here.doubtful = False
+        if here.cache is not None:
+            erased, gone = here.packs.erased_runs, here.packs.erased
+            here.cache.settle(database, known.versions, reached, erased, gone)
 
-    def _take(self, database: Database, rows: pa.Table) -> None:
+    def _take(self, here: _Followed, past: Past | None, rows: pa.Table) -> None:
         # Whoever is shown a write and then writes, writes later: causal order holds for SQL too.
         for app_name, user_id, stamp in latest_stamps(rows):
             self._note_stamp(app_name, user_id, stamp)
-        database.add(rows)
+        here.database.add(rows if past is None else past.keep(rows))
+        if here.cache is not None:
+            here.cache.note(rows)
 
     def sql(
         self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None
@@ -183,10 +214,18 @@ class Catalog:
             InputError: there is no such view or column, or `where` is more than a condition.
             QueryError: DuckDB does not understand `where`.
         """
-        query = _select(self._views, table, columns)
+        query = self.select(table, columns)
         if where is not None:
             query = f"{query} WHERE (\n{check_text('where', where)}\n)"
         return self.sql(query, params).to_arrow_reader(_BATCH_ROWS)
+
+    def select(self, table: str, columns: Sequence[str] | None = None) -> str:
+        """Return the query for columns of a view, None for all.
+
+        Raises:
+            InputError: there is no such view or column.
+        """
+        return _select(self._views, table, columns)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -201,6 +240,8 @@ class Catalog:
         followed = self._followed.get(os.getpid())
         if followed is not None:
             followed.database.close()
+            if followed.cache is not None:
+                followed.cache.close()
 
 
 def _select(views: Mapping[str, View], table: str, columns: Sequence[str] | None) -> str:

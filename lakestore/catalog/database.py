@@ -6,15 +6,10 @@ from the lake is `lakestore.catalog.reading`'s, what SQL sees `lakestore.catalog
 
 from __future__ import annotations
 
-import ctypes
 import os
-import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
-from multiprocessing.util import Finalize
 from typing import Any
 
 import duckdb
@@ -23,6 +18,7 @@ import pyarrow.compute as pc
 
 from lakestore.catalog import prices, statements
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
+from lakestore.catalog.process import DEFAULT_MEMORY, SETTINGS, Memory, let_go
 from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
 from lakestore.storage import ObjectStore
@@ -32,12 +28,6 @@ from lakestore.tables.events import SCHEMA
 
 QueryError = duckdb.Error
 """What a query raises that DuckDB does not understand or cannot run."""
-
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    # Built-in extensions are enough; nothing is ever fetched from the network unasked.
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
 
 _QUERIES = (
     duckdb.StatementType.SELECT,
@@ -55,7 +45,12 @@ class Database:
     """
 
     def __init__(
-        self, store: ObjectStore, *, guarded: bool = True, views: Mapping[str, View] = VIEWS
+        self,
+        store: ObjectStore,
+        *,
+        guarded: bool = True,
+        views: Mapping[str, View] = VIEWS,
+        memory: Memory = DEFAULT_MEMORY,
     ) -> None:
         """Make an empty one.
 
@@ -64,10 +59,9 @@ class Database:
             guarded: No query can change settings or reach other files than objects of the lake,
                 which can be scanned where they lie, as `lakestore://<key>`, and not changed.
             views: What it shows.
+            memory: What it may take.
         """
-        self._main = duckdb.connect(
-            ":memory:", config={**_SETTINGS, "temp_directory": f"{_scratch()}/{id(self)}"}
-        )
+        self._main = duckdb.connect(":memory:", config={**SETTINGS, **memory.settings(id(self))})
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
         self._main.execute("SET GLOBAL TimeZone = 'UTC'")
         self._main.register("arrived", SCHEMA.empty_table())
@@ -89,7 +83,12 @@ class Database:
         self._writer = self._main.cursor()
         self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         inherited = [self._main, self._writer]
-        weakref.finalize(self, _let_go, inherited, self._handed, os.getpid())
+        weakref.finalize(self, let_go, inherited, self._handed, os.getpid())
+
+    @property
+    def writer(self) -> duckdb.DuckDBPyConnection:
+        """The connection of the one thread that changes rows, inside `change`."""
+        return self._writer
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -139,9 +138,7 @@ class Database:
         A `delete` row, and a `create` row that is not the first, end all rows before them.
         """
         self._with("arrived", rows, [statements.ADD_ROWS])
-        changes = changes_of(rows)
-        if changes.num_rows:
-            self._with("changed", changes, [statements.ADD_CHANGES])
+        self.add_changes(changes_of(rows))
         kind = rows["kind"]
         again = pc.and_(pc.equal(kind, "create"), pc.greater(rows["version"], 1))
         ended = rows.filter(pc.or_(pc.equal(kind, "delete"), again))
@@ -149,11 +146,15 @@ class Database:
             self._with("ended", ended, [*_ENDING, statements.ADD_ENDED])
         self._take_apart()
 
+    def add_changes(self, changes: pa.Table) -> None:
+        """Add what `changes_of` returned, inside `change`."""
+        if changes.num_rows:
+            self._with("changed", changes, [statements.ADD_CHANGES])
+
     def _take_apart(self) -> None:
         """Put what is packed of the sessions that fresh rows change among the changes."""
         packed = self._writer.execute(PACKED_STATES).fetchall()
-        if packed:
-            self._with("changed", changes_of_packed(packed), [statements.ADD_CHANGES])
+        self.add_changes(changes_of_packed(packed))
 
     def show_runs(self, run_files: Sequence[tuple[str, int]]) -> None:
         """Show what runs say of sessions, inside `change`; fresh rows that are packed now go.
@@ -255,35 +256,3 @@ class Database:
     def close(self) -> None:
         """Free the memory."""
         self._main.close()
-
-
-def _let_go(
-    connections: list[duckdb.DuckDBPyConnection],
-    handed: list[weakref.ref[duckdb.DuckDBPyConnection]],
-    pid: int,
-) -> None:
-    """Keep a forked process from destroying what it inherited.
-
-    DuckDB's threads stayed with the parent, and the destructor would wait for them for ever. So
-    the objects get a reference that nobody ever drops.
-    """
-    if os.getpid() != pid:
-        others = [connection for reference in handed if (connection := reference()) is not None]
-        for connection in (*connections, *others):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-
-
-def _scratch() -> str:
-    """Return a folder of this process, for no one else to read, where large queries may spill.
-
-    DuckDB's own choice is `.tmp` in the working directory, readable by all.
-    """
-    return _private_folder(os.getpid())
-
-
-@cache
-def _private_folder(_pid: int) -> str:
-    folder = tempfile.mkdtemp(prefix="lakestore-")
-    # Unlike atexit's, it also runs where a child of multiprocessing ends, and never in a fork.
-    Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
-    return folder

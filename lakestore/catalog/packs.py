@@ -7,7 +7,7 @@ session is kept in DuckDB, so that a query reads no run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -106,6 +106,11 @@ class Packs:
     def hides(self, log: str) -> bool:
         """Tell whether nothing is shown of the app that `log` belongs to."""
         return bool(self.hidden) and manifests_beside(log) in self.hidden
+
+    @property
+    def manifests(self) -> Collection[Manifest]:
+        """The newest ones, as `follow` found them last."""
+        return self._found.values()
 
     def _ask(self) -> bool:
         """Find the newest manifests; tell whether any is another one than before."""

@@ -6,32 +6,55 @@ Owns that both show the same prices and columns of state, and which of them is r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
 from lakestore.catalog.catalog import Catalog
 from lakestore.catalog.connections import Connections
+from lakestore.catalog.frames import lazy_frame
+from lakestore.catalog.past import micros
+from lakestore.catalog.process import Memory
+from lakestore.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Queries:
     """Answers queries about a lake as it is now. Safe to use from many threads."""
 
-    def __init__(self, new_catalog: Callable[..., Catalog], prices: pa.Table | None) -> None:
-        """Answer from catalogs that `new_catalog` makes, given `guarded` and `prices`."""
+    def __init__(
+        self,
+        new_catalog: Callable[..., Catalog],
+        prices: pa.Table | None,
+        cache: Path | None = None,
+    ) -> None:
+        """Answer from catalogs that `new_catalog` makes, given arguments by name.
+
+        `cache`, a folder, is for the one that all queries share.
+        """
         self._new_catalog = new_catalog
+        self._cache = cache
         self._prices = prices
         self._shared: Catalog | None = None
         self._connected = Connections()
         self._lock = Lock()
 
     def sql(
-        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None
+        self,
+        query: str,
+        params: Sequence[Any] | Mapping[str, Any] | None,
+        as_of: datetime | float | None = None,
     ) -> duckdb.DuckDBPyRelation:
         """Return the relation that `query` describes; see `Catalog.sql`."""
-        return self._fresh().sql(query, params)
+        if as_of is None:
+            return self._fresh().sql(query, params)
+        return self._made(as_of, guarded=True).sql(query, params)
 
     def scan(
         self,
@@ -43,11 +66,35 @@ class Queries:
         """Stream a view in batches; see `Catalog.scan`."""
         return self._fresh().scan(table, columns, where, params)
 
-    def connect(self, *, guarded: bool) -> duckdb.DuckDBPyConnection:
-        """Return a connection of its own, as the lake is now; `guarded` as in `Database`."""
-        catalog = self._new_catalog(guarded=guarded, prices=self._prices)
-        catalog.refresh()
+    def scan_polars(self, table: str) -> pl.LazyFrame:
+        """Return a view as a LazyFrame, which refreshes each time that it is collected."""
+        query = self._catalog().select(table)
+        return lazy_frame(lambda: self.sql(query, None))
+
+    def connect(
+        self,
+        *,
+        guarded: bool,
+        as_of: datetime | float | None = None,
+        memory_limit: str | None = None,
+    ) -> duckdb.DuckDBPyConnection:
+        """Return a connection of its own, as the lake is now; `guarded` as in `Database`.
+
+        Raises:
+            InputError: DuckDB knows no such limit.
+        """
+        # DuckDB would let SQL read and write in the folder that it may spill to.
+        memory = Memory(memory_limit, spills=not guarded)
+        try:
+            catalog = self._made(as_of, guarded=guarded, memory=memory)
+        except duckdb.ParserException as error:
+            raise InputError(f'memory_limit is like "512MB". given={memory_limit!r}') from error
         return self._connected.hand_out(catalog)
+
+    def _made(self, as_of: datetime | float | None, **how: Any) -> Catalog:
+        catalog = self._new_catalog(prices=self._prices, as_of=micros(as_of), **how)
+        catalog.refresh()
+        return catalog
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now."""
@@ -61,12 +108,18 @@ class Queries:
         for catalog in (*shared, *self._connected):
             catalog.set_prices(prices)
 
-    def _fresh(self) -> Catalog:
+    def _catalog(self) -> Catalog:
         with self._lock:
             if self._shared is None:
-                self._shared = self._new_catalog(guarded=True, prices=self._prices)
-        self._shared.refresh()
-        return self._shared
+                self._shared = self._new_catalog(
+                    guarded=True, prices=self._prices, cache=self._cache
+                )
+            return self._shared
+
+    def _fresh(self) -> Catalog:
+        catalog = self._catalog()
+        catalog.refresh()
+        return catalog
 
     def close(self) -> None:
         """Free the memory; connections and relations fail from now on."""

@@ -122,7 +122,7 @@ def run_job(job: str, folder: Path) -> Ran:
     return Ran(**json.loads(done.stdout))
 
 
-def _peak() -> int:
+def peak() -> int:
     """Return the most bytes of memory that this program had, not what it was started from."""
     status = Path("/proc/self/status")
     if status.exists():
@@ -140,7 +140,7 @@ def main(job: str, folder: Path, *numbers: str) -> None:
             put_rows(folder, key, rows_of(key, length, number * length))
         return
     with Lake.open(folder) as lake:
-        before = _peak()
+        before = peak()
         started, cpu = time.perf_counter(), time.process_time()
         if job == "compact":
             compact(lake)
@@ -148,7 +148,7 @@ def main(job: str, folder: Path, *numbers: str) -> None:
             sweep(lake, grace=0)
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
         requests = lake.metrics.requests
-    found = {"seconds": seconds, "cpu": cpu, "peak": _peak(), "before": before}
+    found = {"seconds": seconds, "cpu": cpu, "peak": peak(), "before": before}
     print(json.dumps({**found, "requests": requests}))
 
 

@@ -29,6 +29,15 @@ _ATTACKS = (
     "from glob('{dir}/*')",
     "from '{dir}/secret.csv'",
     "from query('from read_text(''{dir}/secret.txt'')')",
+    "from read_text('file://{dir}/secret.txt')",
+    "from read_csv('/proc/self/environ')",
+    "from read_text('memory://secret')",
+    "from read_text('s3://bucket/secret')",
+    "from read_text('http://127.0.0.1:1/secret')",
+    "from read_duckdb('{dir}/other.duckdb')",
+    "create view v as from read_text('{dir}/secret.txt')",
+    # DuckDB lets SQL into the folder that it may spill to.
+    "copy (select 1) to (select current_setting('temp_directory') || '/out.csv')",
     # Out of the lake by its own scheme.
     "from read_text('lakestore://../secret.txt')",
     "from read_text('lakestore://events/../../secret.txt')",
@@ -37,6 +46,7 @@ _ATTACKS = (
     "from read_text('lakestore://{dir}/secret.txt')",
     "from read_text('lakestore://..\\secret.txt')",
     "from read_text('lakestore://../other/lakestore.json')",
+    "from read_text('lakestore://%2e%2e/secret.txt')",
     "from read_text(['lakestore://lakestore.json', 'lakestore://../secret.txt'])",
     # Writing, into the lake too: an allowed directory may be written to, for all DuckDB knows.
     "copy (select 1) to '{dir}/out.csv'",
@@ -48,6 +58,14 @@ _ATTACKS = (
     "attach '{dir}/other.duckdb'",
     "attach 'lakestore://other.duckdb'",
     "create persistent secret s (type s3, key_id 'a', secret 'b')",
+    "create secret (type http, bearer_token 'a')",
+    # More than one statement, prepared, or within another.
+    "select 1; copy (select 1) to '{dir}/out.csv'",
+    "prepare p as copy (select 1) to '{dir}/out.csv'; execute p",
+    "explain analyze copy (select 1) to '{dir}/out.csv'",
+    "with x as (select 1) copy (from x) to '{dir}/out.csv'",
+    "copy sessions from '{dir}/secret.txt'",
+    "import database '{dir}/other'",
     # Settings, and what they could open.
     "set enable_external_access = true",
     "set lock_configuration = false",
@@ -63,6 +81,8 @@ _ATTACKS = (
     "call enable_logging(storage = 'file', storage_config = {{'path': '{dir}/logs'}})",
     "install httpfs",
     "load httpfs",
+    "load '{dir}/other.duckdb_extension'",
+    "force install httpfs from 'http://127.0.0.1:1'",
     # What the program around it holds.
     "from frame",
     "from TRAP",
@@ -145,3 +165,27 @@ def test_guarded_is_yes_or_no(lake: Lake, guarded: Any) -> None:
     """A text is no answer: it would count as true, or as false, unawares."""
     with pytest.raises(InputError):
         lake.connect(guarded=guarded)
+
+
+LARGE = """select count(*) from (
+  from (select i, repeat('x', 100) || i as s from range(1500000) t(i)) order by s limit 1400000)"""
+
+
+def test_a_guarded_query_takes_no_more_than_it_may(lake: Lake) -> None:
+    """What does not fit fails, spills nowhere, and leaves the connection as it was."""
+    connection = lake.connect(guarded=True, memory_limit="100MB")
+    with pytest.raises(duckdb.OutOfMemoryException):
+        connection.sql(LARGE).fetchall()
+    assert connection.sql("select current_setting('temp_directory')").fetchall() == [("",)]
+    assert connection.sql("select user_id from sessions").fetchall() == [("ana",)]
+    with pytest.raises(duckdb.Error):
+        connection.execute("set memory_limit = '10GB'")
+    trusted = lake.connect(memory_limit="100MB")
+    assert trusted.sql(LARGE).fetchall() == [(1_400_000,)]
+
+
+@pytest.mark.parametrize("limit", ["much", "", 5, b"1GB"])
+def test_a_limit_is_spelled_as_duckdb_does(lake: Lake, limit: Any) -> None:
+    """What is no amount of memory is refused."""
+    with pytest.raises(InputError, match="memory_limit"):
+        lake.connect(memory_limit=limit)

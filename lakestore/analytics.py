@@ -1,0 +1,166 @@
+"""What a lake is asked with SQL: queries, scans, connections, prices.
+
+Owns when the catalog is made: with the first question, and once. What SQL sees is the catalog's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from lakestore.checks import check_flag, check_text
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+    import pyarrow as pa
+
+    from lakestore.catalog import Prices, Queries
+
+
+class Analytics(ABC):
+    """Answers SQL over all sessions of a lake."""
+
+    _prices: pa.Table | None = None
+
+    @abstractmethod
+    def _new_queries(self) -> Queries:
+        """Return what answers, which has read nothing."""
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Refuse to go on when the lake is closed.
+
+        Raises:
+            InputError: it is.
+        """
+
+    def _ask_anew(self) -> None:
+        """Forget what has answered, in a new process, without touching it."""
+        self._queries: Queries | None = None
+        self._asking = Lock()
+
+    def sql(
+        self,
+        query: str,
+        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        as_of: datetime | float | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """Run SQL over the lake as it is now: `.df()`, `.pl()`, `.arrow()`, `.fetchall()`.
+
+        Views: see VIEWS.md. Values go into `params`, for `?` or `$name` in the query.
+
+        Args:
+            query: One query.
+            params: Its values.
+            as_of: Ask the lake as it was then, as `connect` does; for more than one question make
+                a connection, since each reads anew what it needs.
+
+        Raises:
+            InputError: `query` is not one query, `params` no list or mapping, or what was there
+                `as_of` that time is not known any more.
+            StorageError: the store failed.
+            duckdb.Error: the query is wrong.
+        """
+        return self._asked().sql(query, params, as_of)
+
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Sequence[Any] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream a view of the lake as it is now, in batches.
+
+        Args:
+            table: The view's name.
+            columns: Which columns; None for all.
+            where: A condition in SQL, with `?` for each value of `params`.
+            params: The values.
+
+        Raises:
+            InputError: there is no such view or column.
+            StorageError: the store failed.
+        """
+        return self._asked().scan(table, columns, where, params)
+
+    def scan_polars(self, table: str) -> pl.LazyFrame:
+        """Return a view as a polars LazyFrame, which reads the lake each time that it is collected.
+
+        Columns, conditions and limits are DuckDB's to apply, where it knows what polars means by
+        them: only what is left of the rows comes into polars, in batches.
+
+        Args:
+            table: The view's name.
+
+        Raises:
+            InputError: there is no such view, or polars, an extra, is not installed.
+            StorageError: the store failed.
+        """
+        return self._asked().scan_polars(table)
+
+    def connect(
+        self,
+        *,
+        guarded: bool = False,
+        as_of: datetime | float | None = None,
+        memory_limit: str | None = None,
+    ) -> duckdb.DuckDBPyConnection:
+        """Return a DuckDB connection of its own with all views, as the lake is now.
+
+        What it shows stays as it is until `refresh`. Whatever you create in it is yours alone. The
+        lake's own objects can be scanned where they lie, as in `read_parquet('lakestore://…')`,
+        and not be changed. Its memory is freed when you drop it, or at the next `connect` after you
+        closed it.
+
+        Args:
+            guarded: For SQL that you do not trust: no file, setting or variable is open, and what
+                does not fit in memory fails.
+            as_of: A datetime with a zone, or seconds since 1970 UTC: show what had been committed
+                by then, each session up to its last commit before the first later one, and alive if
+                it was deleted later. Times are those that writers' clocks gave commits.
+            memory_limit: What its database may hold in memory, as DuckDB spells it: `"512MB"`.
+
+        Raises:
+            InputError: what was there `as_of` that time is not known any more, for something of it
+                was deleted or pruned and packed since; the error says from when on it is.
+            StorageError: the store failed.
+        """
+        limit = None if memory_limit is None else check_text("memory_limit", memory_limit)
+        is_guarded = check_flag("guarded", guarded)
+        return self._asked().connect(guarded=is_guarded, as_of=as_of, memory_limit=limit)
+
+    def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Let a connection from `connect` show the lake as it is now.
+
+        Raises:
+            InputError: the connection is not from this lake's `connect`, or it is closed.
+        """
+        self._asked().refresh(connection)
+
+    def set_prices(self, prices: Prices, *, per: float = 1_000_000) -> None:
+        """Let `costs` go by prices of `per` tokens, as in `{"m": {"prompt": 1, "output": 9}}`.
+
+        Raises:
+            InputError: a price is missing, or no amount.
+        """
+        from lakestore.catalog import price_table
+
+        self._prices = price_table(prices, per)
+        self._asked().set_prices(self._prices)
+
+    def _asked(self) -> Queries:
+        self._check_open()
+        with self._asking:
+            if self._queries is None:
+                self._queries = self._new_queries()
+            return self._queries
+
+    def _stop_asking(self) -> None:
+        if self._queries is not None:
+            self._queries.close()
