@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 LOWEST := .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test test-slow ceph simulate bench wheel lowest clean
+.PHONY: help install demo check test test-slow browser ceph simulate bench wheel lowest clean
 
 # Processes that run tests; a file's tests stay together, and each process has its own servers.
 WORKERS ?= 2
@@ -19,6 +19,9 @@ FIRST :=
 
 # What `make ceph` runs when Ceph is missing.
 CEPH := apt-get install -y --no-install-recommends ceph-mon ceph-osd radosgw
+
+# What `make browser` runs when Chromium is missing; fonts, so that a page has letters.
+CHROMIUM := apt-get install -y --no-install-recommends chromium fonts-liberation
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' \
@@ -48,7 +51,13 @@ test: $(STAMP) ## every test that needs a minute, not ten; WORKERS=4 where there
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 test-slow: $(STAMP) ## the slow tests: many processes, many examples, long histories
-	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -m "slow and not ceph"
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -m "slow and not ceph and not browser"
+
+browser: $(STAMP) ## pages in a real Chromium; as root, Debian's packages are installed
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { \
+		if [ "$$(id -u)" = 0 ]; then echo "$(CHROMIUM)"; apt-get update -qq && $(CHROMIUM); \
+		else echo "Chromium is missing; on Debian, as root: $(CHROMIUM)"; exit 1; fi; }
+	$(BIN)/pytest -m browser
 
 ceph: $(STAMP) ## contracts and races on a Ceph of one node; as root, Debian's packages are installed
 	@for each in ceph-mon ceph-osd radosgw; do command -v $$each || missing=yes; done >/dev/null; \

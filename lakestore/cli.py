@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from lakestore.shell.commands import COMMANDS
 from lakestore.shell.conversation import conversation_lines
 from lakestore.shell.ending import reports_errors
 from lakestore.shell.finding import find_session, read_conversation
+from lakestore.shell.options import Moment, app_option
 from lakestore.shell.services import (
     Placement,
     agent_folders,
@@ -26,7 +28,7 @@ from lakestore.shell.services import (
     write_services,
 )
 from lakestore.shell.tables import FORMATS, render
-from lakestore.shell.text import terminal_width, visible
+from lakestore.shell.text import byte_size, terminal_width, visible
 
 DEMO_URL = "demo-lake"
 
@@ -40,7 +42,7 @@ Examples:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="lakestore")
 def main() -> None:
-    """Sessions of ADK agents in a lake: a demo, SQL, conversations, upkeep, and how ADK finds it.
+    """Sessions of ADK agents in a lake: a demo, SQL, a report, upkeep, and how ADK finds it.
 
     URL is a folder (./lake), s3://bucket/prefix, gs://bucket/prefix, or what ADK is given as
     --session_service_uri. Credentials and addresses of buckets come from the environment, as in
@@ -55,8 +57,16 @@ def main() -> None:
 
 @main.command()
 @click.argument("url", default=DEMO_URL)
+@click.option(
+    "--history",
+    type=click.IntRange(min=0),
+    default=400,
+    show_default=True,
+    metavar="SESSIONS",
+    help="How many sessions of twelve weeks before a new lake gets first.",
+)
 @reports_errors
-def demo(url: str) -> None:
+def demo(url: str, history: int) -> None:
     """Run an agent on a lake, then ask the lake in SQL.
 
     URL is where the lake is made; without it, the folder ./demo-lake. The agent's model answers
@@ -65,7 +75,7 @@ def demo(url: str) -> None:
     # ADK takes a second to import, which no other command needs.
     from lakestore.demo.run import run_demo
 
-    run_demo(url, click.echo)
+    run_demo(url, click.echo, history)
 
 
 @main.command(epilog=_EXAMPLES)
@@ -124,6 +134,59 @@ def show(url: str, session_id: str, app_name: str | None, user_id: str | None, f
         talk = read_conversation(lake, find_session(lake, session_id, app_name, user_id))
     for line in conversation_lines(talk, terminal_width(), full=full):
         click.echo(line)
+
+
+@main.command()
+@click.argument("url")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="The file to write, or to write anew.",
+)
+@app_option
+@click.option("--since", type=Moment(), help="Only from this day or time on, as 2026-11-01.")
+@click.option("--until", type=Moment(ends=True), help="Only to the end of this day, or to a time.")
+@click.option("--title", help="The heading of the page.")
+@click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE.toml|json",
+    help='What models cost for a million tokens: {"model": {"prompt": 0.3, "output": 2.5}}.',
+)
+@reports_errors
+def report(
+    url: str,
+    output: Path,
+    app_name: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    title: str | None,
+    prices: Path | None,
+) -> None:
+    """Write what the agents did as one page, for people who do not open notebooks.
+
+    Activity, tokens and cost, how long turns take, tools, errors, returning users and the largest
+    sessions, as pictures and tables. The page needs no network and runs no script. Times are UTC.
+    """
+    # Only this command needs what draws, which is an extra and takes a second to import.
+    try:
+        from lakestore.report import Selection, read_prices, report_page
+    except ImportError as error:
+        raise InputError(str(error)) from None
+
+    costs = read_prices(prices) if prices else None
+    with open_named(url, read_only=True) as lake:
+        if app_name is not None and app_name not in lake.sessions.apps():
+            raise InputError(f"there is no app {app_name!r} in this lake")
+        page = report_page(lake, Selection(app_name, since, until), title=title, prices=costs)
+    try:
+        output.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror}") from None
+    click.echo(visible(f"wrote {output}, {byte_size(len(page.encode()))}"))
 
 
 @main.command()

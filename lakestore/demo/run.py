@@ -20,6 +20,7 @@ from google.genai import types
 from lakestore.adk.sessions import LakeSessionService
 from lakestore.clock import Clock, SystemClock
 from lakestore.demo.agent import APP_NAME, build_agent
+from lakestore.demo.histories.sample import sample_lake
 from lakestore.demo.landed import tree
 from lakestore.demo.visits import Visit, visits
 from lakestore.lake import Lake
@@ -53,7 +54,8 @@ QUESTIONS = (
         """\
 select event_time::date as day, model, count(*) as calls,
        sum(prompt_tokens) as prompt, sum(output_tokens) as output, sum(total_tokens) as total
-from llm_calls group by all order by day, model""",
+from llm_calls where event_time > now() - interval 4 days
+group by all order by day, model""",
     ),
     Question(
         "Which tool is called most, and which one fails",
@@ -72,7 +74,7 @@ order by event_time limit 15""",
 )
 
 
-def run_demo(url: str, echo: Echo, clock: Clock | None = None) -> None:
+def run_demo(url: str, echo: Echo, history: int, clock: Clock | None = None) -> None:
     """Let a plant shop's agent talk to its customers, keep it all in a lake, and ask the lake.
 
     Run it again on the same lake and there are more sessions.
@@ -80,21 +82,34 @@ def run_demo(url: str, echo: Echo, clock: Clock | None = None) -> None:
     Args:
         url: Where the lake is, or will be.
         echo: Prints a line.
+        history: How many sessions of twelve weeks before are written first, into a new lake.
         clock: Says what today is.
 
     Raises:
         LakeError: the lake could not be opened or written.
     """
+    now = clock or SystemClock()
+    _tell_history(url, echo, history, now)
     with Lake.open(url) as lake:
         echo("A plant shop's agent talks to its customers. Its model answers from a script, so no")
         echo(f"key and no network is needed. Every event goes into the lake at {shown_url(url)}")
         echo("")
-        asyncio.run(_talk(lake, echo, (clock or SystemClock()).wall()))
+        asyncio.run(_talk(lake, echo, now.wall()))
         _print_landed(url, echo)
         for question in QUESTIONS:
             _print_answer(lake, question, echo)
         for line in _next_steps(url):
             echo(line)
+
+
+def _tell_history(url: str, echo: Echo, sessions: int, now: Clock) -> None:
+    with Lake.open(url) as lake:
+        is_new = not lake.sessions.apps()
+    if is_new and sessions:
+        echo("A new lake gets something to look back at first: twelve weeks of")
+        echo(f"{plural(sessions, 'session')} that might have happened.")
+        echo("")
+        sample_lake(url, sessions, now)
 
 
 async def _talk(lake: Lake, echo: Echo, now: float) -> None:
@@ -182,7 +197,8 @@ def _next_steps(url: str) -> Iterator[str]:
     yield "── Next ".ljust(DEFAULT_WIDTH, "─")
     command = _command()
     yield f"  {command} show {lake} ana-1"
-    yield f'  {command} sql {lake} "select user_id, session_id, events from sessions"'
+    yield f'  {command} sql {lake} "select app_name, count(*) from sessions group by all"'
+    yield f"  {command} report {lake} -o report.html    then open it in a browser"
 
 
 def _command() -> str:

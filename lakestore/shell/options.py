@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import click
@@ -46,6 +46,37 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
         if match is None:
             self.fail("a time is written as 90, 45m, 2h or 1d", param, ctx)
         return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """A day such as 2026-11-30, or a time such as 2026-11-30T08:00, UTC where no zone is named."""
+
+    name = "time"
+
+    def __init__(self, *, ends: bool = False) -> None:
+        self._ends = ends
+        """Whether a day stands for its end, and not for its beginning."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Return what was written as a time with a zone."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value).strip())
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return moment + timedelta(days=1) if self._ends and _is_day(str(value)) else moment
+        except (ValueError, OverflowError):
+            self.fail("a time is written as 2026-11-30 or 2026-11-30T08:00", param, ctx)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
 
 
 def ask(question: str, *, yes: bool) -> None:

@@ -27,7 +27,8 @@ def _declared() -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     # An extra for users is a dependency with a range like any other.
     extras = project["optional-dependencies"]
-    lines = [*project["dependencies"], *extras["obstore"], *extras["dask"], *extras["notebook"]]
+    for_users = ("obstore", "dask", "report", "notebook")
+    lines = [*project["dependencies"], *(line for name in for_users for line in extras[name])]
     return {canonicalize_name(req.name): req for req in map(Requirement, lines)}
 
 

@@ -44,7 +44,7 @@ user:home  null
 """
 
 
-def run(*arguments: str | Path) -> Result:
+def run(*arguments: str | Path | int) -> Result:
     """Run a command as the shell would, 100 columns wide."""
     return CliRunner(env={"COLUMNS": "100"}).invoke(main, [str(argument) for argument in arguments])
 
@@ -235,13 +235,14 @@ def test_secrets_in_a_url_are_not_printed() -> None:
 
 def test_demo_tells_its_story(tmp_path: Path) -> None:
     """The demo names its sessions, what landed where, three answers, and what to do next."""
-    told = run("demo", tmp_path / "lake")
+    told = run("demo", tmp_path / "lake", "--history", 12)
     assert told.exit_code == 0, told.output
     lines = told.output.splitlines()
     assert max(len(line) for line in lines if str(tmp_path) not in line) <= 100
     for expected in (
+        "12 sessions that might have happened.",
         "  ana-1      5 turns  16 events  scripted-large-1",
-        "├─ events/log/app=plant_shop/",
+        "├─ events/log/",
         "── Tokens per day and model ",
         "── Which tool is called most, and which one fails ",
         "── What one user said, across all sessions ",
@@ -252,20 +253,20 @@ def test_demo_tells_its_story(tmp_path: Path) -> None:
 
 
 def test_demo_runs_again_on_its_lake(tmp_path: Path) -> None:
-    """A second run on the same folder adds as many sessions; what it says to try next works."""
+    """A second run on the same folder adds as many talks; what it says to try next works."""
     lake = tmp_path / "lake"
     query = "select count(*) as n from sessions"
     counts = []
     for _ in range(2):
-        assert run("demo", lake).exit_code == 0
+        assert run("demo", lake, "--history", 3).exit_code == 0
         counts.append(json.loads(run("sql", lake, query, "--format", "json").output)[0]["n"])
-    assert counts == [9, 18]
+    assert counts == [12, 21]
     assert "refund_order" in run("show", lake, "ana-1").output
 
 
 def test_demo_in_memory(tmp_path: Path) -> None:
     """A lake in memory tells the same story, without commands that would find nothing."""
-    told = run("demo", f"memory://{tmp_path.name}")
+    told = run("demo", f"memory://{tmp_path.name}", "--history", 1)
     assert told.exit_code == 0, told.output
     assert "── Which tool is called most, and which one fails " in told.output
     assert "── Next " not in told.output

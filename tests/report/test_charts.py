@@ -1,0 +1,84 @@
+"""Charts take rows as they come, and draw what is in them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Any
+
+import altair as alt
+import pytest
+
+from lakestore import Lake
+from lakestore.report import charts
+from lakestore.report.pictures import picture
+from lakestore.storage import MemoryStore
+
+MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
+QUERY = """
+select make_timestamptz(2026, 3, n, 0, 0, 0) as day, 'm-' || n % 2 as model,
+  (n * 1000)::decimal(18, 2) as tokens, n * 0.5 as p50
+from range(1, 9) as days(n)"""
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "DuckDB": lambda answer: answer,
+    "pandas": lambda answer: answer.df(),
+    "polars": lambda answer: answer.pl(),
+    "Arrow": lambda answer: answer.to_arrow_table(),
+    "dicts": lambda answer: answer.to_arrow_table().to_pylist(),
+}
+
+
+def values(chart: alt.Chart | alt.LayerChart) -> list[dict[str, Any]]:
+    """The rows that a chart draws."""
+    (rows,) = chart.to_dict()["datasets"].values()
+    return list(rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_any_library(kind: str) -> None:
+    """The answer of `lake.sql` is drawn the same as it is, as a frame, as a table, as dicts."""
+    with Lake(MemoryStore()) as lake:
+        rows = KINDS[kind](lake.sql(QUERY))
+        drawn = values(charts.bars(rows, "tokens", by="model"))
+    assert drawn[0] == {
+        "day": "2026-03-01T00:00:00+00:00",
+        "value": 1000.0,
+        "by": "m-1",
+    }
+    assert len(drawn) == 8
+
+
+@pytest.mark.parametrize("day", [date(2026, 3, 1), MIDNIGHT, MIDNIGHT.replace(tzinfo=None)])
+def test_times_without_a_zone_are_utc(day: date) -> None:
+    """A date, and a time without a zone, is drawn as the same in UTC, wherever the machine is."""
+    (row,) = values(charts.bars([{"day": day, "n": 1}], "n"))
+    assert row["day"] == "2026-03-01T00:00:00+00:00"
+
+
+def test_lines_leave_out_what_is_not_known() -> None:
+    """A row without a value has no point; on a logarithmic scale neither has a zero."""
+    days = [{"day": date(2026, 3, n), "p50": value} for n, value in ((1, 2.0), (2, None), (3, 0.0))]
+    assert [row["value"] for row in values(charts.lines(days, {"p50": "half"}))] == [2.0, 0.0]
+    assert [row["value"] for row in values(charts.durations(days, {"p50": "half"}))] == [2.0]
+
+
+@pytest.mark.parametrize("name", ["a.b", "a[0]", "a:Q", "it's", 'say "x"', "back\\slash"])
+def test_odd_column_names(name: str) -> None:
+    """A column's name is a name, whatever it holds, and its values are drawn."""
+    chart = charts.ranking([{name: "the bar", "n": 3}], name, "n")
+    assert values(chart) == [{"name": "the bar", "value": 3}]
+
+
+def test_pictures_have_a_dark_side() -> None:
+    """Each colour that a chart draws with has one for the dark, in the picture itself."""
+    rows = [{"day": date(2026, 3, 1), "model": f"m{n}", "tokens": n} for n in range(8)]
+    drawn = picture(charts.bars(rows, "tokens", by="model"), "Tokens", "")
+    svg = base64.b64decode(drawn.wide.split(",", 1)[1]).decode()
+    style, rest = re.findall(r"<style>.*?</style>|.+", svg[svg.index("<style>") :], re.DOTALL)[:2]
+    used = set(re.findall(r'(?:fill|stroke)="(#\w+)"', rest))
+    assert used
+    assert {colour for colour in used if f'"{colour}"' not in style} == set()
+    assert "prefers-color-scheme:dark" in style
