@@ -40,7 +40,7 @@ SELECT max(epoch_us(since)) FROM (
   SELECT committed_at FROM internal.packed_rows AS stored
   JOIN internal.packed_sessions AS session USING ({_KEYS})
   WHERE author = 'lakestore' AND session.created_at <= {_AT}
-    AND json_extract(event_json, '$.customMetadata.lakestore_pruned') IS NOT NULL
+    AND TRY(json_extract(event_json, '$.customMetadata.lakestore_pruned')) IS NOT NULL
 ) WHERE since > {_AT}
 """
 

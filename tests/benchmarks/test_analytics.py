@@ -130,6 +130,27 @@ def test_a_refresh(analytics: Path, arena: Path, scale: Scale, figures: Figures)
     )
 
 
+def test_a_lake_of_many_users(arena: Path, scale: Scale, figures: Figures) -> None:
+    """Opening a lake takes as many requests however many users it has; in full a million."""
+    asked, lists = {}, "select count(*), count(distinct user_id), sum(events) from sessions"
+    for users in scale.users:
+        folder = arena / f"users-{users}"
+        folder.mkdir()
+        with Stopwatch() as watch:
+            write_archive(folder, users, 1)
+        asked[users] = ask(folder, lists)
+        assert asked[users].rows == [[str(users), str(users), str(users)]]
+        figures.notes.append(
+            f"a new process opens a lake of {users:,} users, {Size.of(folder)}, written in"
+            f" {watch.seconds:.0f} s, and counts sessions: {asked[users]}"
+        )
+    first, *others = (each.requests for each in asked.values())
+    assert first["LIST"] <= 3 * 3  # logs and manifests, for each of three questions
+    assert all(each["LIST"] == first["LIST"] for each in others)
+    # Objects of more than 8 MB are read by ranges, as much as a query needs.
+    assert all(each["GET"] <= first["GET"] + users / 1_000 for each in others)
+
+
 @pytest.fixture
 def in_bucket(analytics: Path, seaweedfs: Bucket) -> Iterator[str]:
     """Copy the lake to an object store; return its URL there."""

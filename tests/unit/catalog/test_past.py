@@ -217,6 +217,18 @@ def test_rows_of_the_deleted_that_went_are_not_forgotten(aging: AgingLake) -> No
             lake.connect(as_of=gone)
 
 
+def test_odd_events_refuse_nothing(store: MemoryStore) -> None:
+    """What says that it stands for pruned events, and does not, is an event like any other."""
+    odd = a_log(store).create()
+    unread = '{"id": "n", "author": "lakestore", "x": "\\ud83d"}'  # which DuckDB takes for no JSON
+    odd.commit([odd.row("event", None, unread)]).say("a", author="lakestore")
+    odd.say("b")
+    pack(store)
+    assert ids(store, after(1)) == []
+    assert ids(store, after(2)) == ["n"]
+    assert ids(store, after(3)) == ["n", "a"]
+
+
 NO_TIMES: list[Any] = [datetime(2024, 1, 1), "2024-01-01", float("nan"), True]  # noqa: DTZ001
 
 
