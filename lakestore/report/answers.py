@@ -60,7 +60,7 @@ class Answers:
         return self._ask(_OVERVIEW)[0]
 
     def activity(self) -> Rows:
-        """Return users, sessions and turns of each step, those without any too."""
+        """Return users, sessions and turns of each step; only years without any are left out."""
         return self._ask(_ACTIVE)
 
     def models(self) -> Rows:
@@ -171,7 +171,8 @@ WITH active AS (
     count(DISTINCT ({_SESSION})) AS sessions
   FROM activity WHERE day IS NOT NULL GROUP BY 1
 ), days AS (
-  SELECT unnest(generate_series(min(day), max(day), INTERVAL 1 {{step}})) AS day FROM active
+  SELECT unnest(CASE WHEN '{{step}}' = 'year' THEN list(day)
+    ELSE generate_series(min(day), max(day), INTERVAL 1 {{step}}) END) AS day FROM active
 ), turned AS (
   SELECT day, count(*) AS turns FROM durations GROUP BY day
 )

@@ -6,8 +6,9 @@ dicts. Times without a zone are UTC, as everywhere in a lake.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -24,8 +25,15 @@ except ImportError as error:
 Rows: TypeAlias = Any
 """A list of dicts, or a table of DuckDB, pandas, polars or Arrow."""
 
+OTHERS = "others"
+"""What those without a colour of their own are called together."""
+
+WHOLE = "~s"
+"""The format of whole numbers: 12k."""
+
 WIDTH, HEIGHT = 720, 240
-_DAY_FORMS = {"day": "%d %b", "week": "%d %b %y", "month": "%b %Y", "year": "%Y"}
+_TICKS = 12
+_DAY_FORMS = {"day": "%d %b", "week": "%d %b", "month": "%b %y", "year": "%Y"}
 _TIMES = (0.001, 0.01, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1_800, 7_200, 28_800, 86_400, 604_800)
 _TIME_LABEL = (
     "datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? datum.value / 60 + ' min' :"
@@ -45,7 +53,7 @@ def use_svg() -> None:
 
 def bars(
     rows: Rows, value: str, *, by: str | None = None, step: Step = "day", title: str = "",
-    form: str = "~s", order: Sequence[str] = (),
+    form: str = WHOLE, order: Sequence[str] = (),
 ) -> alt.Chart:  # fmt: skip
     """Draw a bar for each `day`, in pieces where `by` names a column.
 
@@ -56,19 +64,20 @@ def bars(
         step: What a row stands for.
         title: What is drawn.
         form: The axis' format, as of D3.
-        order: Values of `by`, the first in the first colour; else as they come.
+        order: Values of `by`, the first in the first colour; else those with most. Where there are
+            more than colours, the last are one, `others`.
     """
     told = [
         {"day": row["day"], "value": row[value] or 0, **({"by": row[by]} if by else {})}
         for row in _listed(rows)
     ]
     encoding: dict[str, Any] = {
-        "x": _day_axis(step),
+        "x": _day_axis(step, told),
         "x2": "day_end:T",
-        "y": alt.Y("sum(value):Q", title=None, axis=alt.Axis(format=form)),
+        "y": alt.Y("sum(value):Q", title=None, axis=_axis(form)),
     }
     if by:
-        encoding["color"] = _colour(order or list(dict.fromkeys(row["by"] for row in told)))
+        encoding["color"] = _colour(_coloured(told, order))
         # Vega's own number of a colour: pieces lie on each other as the legend names them.
         encoding["order"] = alt.Order("color_by_sort_index:Q")
     chart = alt.Chart(_data(told)).transform_calculate(
@@ -80,7 +89,7 @@ def bars(
 
 
 def lines(
-    rows: Rows, values: Mapping[str, str], *, step: Step = "day", title: str = "", form: str = "~s"
+    rows: Rows, values: Mapping[str, str], *, step: Step = "day", title: str = "", form: str = WHOLE
 ) -> alt.Chart:
     """Draw a line for each of some columns over `day`.
 
@@ -92,7 +101,7 @@ def lines(
         form: The axis' format, as of D3.
     """
     told = _unpivoted(rows, values)
-    return _lines(told, values, step, title, alt.Axis(format=form), alt.Scale(zero=True))
+    return _lines(told, values, step, title, _axis(form), alt.Scale(zero=True))
 
 
 def durations(
@@ -112,7 +121,7 @@ def durations(
 
 
 def ranking(
-    rows: Rows, name: str, value: str, *, title: str = "", form: str = "~s"
+    rows: Rows, name: str, value: str, *, title: str = "", form: str = WHOLE
 ) -> alt.LayerChart:
     """Draw a bar with its number for each row, the largest on top.
 
@@ -168,6 +177,20 @@ def cohorts(rows: Rows, *, title: str = "") -> alt.LayerChart:
     return drawn
 
 
+def _coloured(told: list[dict[str, Any]], order: Sequence[str]) -> list[str]:
+    """Return what has a colour; the rest is renamed in `told`."""
+    totals: Counter[str] = Counter()
+    for row in told:
+        totals[row["by"]] += row["value"]
+    names = list(order) or [name for name, _ in totals.most_common()]
+    if len(names) <= len(SERIES):
+        return names
+    kept = names[: len(SERIES) - 1]
+    for row in told:
+        row["by"] = row["by"] if row["by"] in kept else OTHERS
+    return [*(name for name in kept if name != OTHERS), OTHERS]
+
+
 def _unpivoted(rows: Rows, values: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
         {"day": row["day"], "by": name, "value": row[column]}
@@ -182,7 +205,7 @@ def _lines(
 ) -> alt.Chart:
     chart = alt.Chart(_data(told)).mark_line(point=alt.OverlayMarkDef(size=14), strokeWidth=1.8)
     encoded = chart.encode(
-        x=_day_axis(step),
+        x=_day_axis(step, told),
         y=alt.Y("value:Q", title=None, scale=scale, axis=axis),
         color=_colour(list(values.values())),
     )
@@ -190,11 +213,38 @@ def _lines(
     return drawn
 
 
-def _day_axis(step: Step) -> alt.X:
+def _axis(form: str) -> alt.Axis:
+    # What has no fraction has no tick between two numbers.
+    return alt.Axis(format=form, tickMinStep=1) if form == WHOLE else alt.Axis(format=form)
+
+
+def _day_axis(step: Step, told: list[dict[str, Any]]) -> alt.X:
+    days = {_utc(row["day"]) for row in told}
+    ticks: dict[str, Any] = {"tickCount": 6}
+    if days and (step != "day" or len(days) < _TICKS):
+        # Vega would put them on Sundays and firsts of months, or several on a day.
+        ticks = {"values": [day.timestamp() * 1000 for day in _steps(min(days), max(days), step)]}
     axis = alt.Axis(
-        grid=False, format=_DAY_FORMS[step], tickCount=6, labelOverlap="greedy", labelSeparation=8
+        grid=False,
+        format=_DAY_FORMS[step],
+        labelOverlap="greedy",
+        labelSeparation=8,
+        **ticks,
     )
     return alt.X("day:T", title=None, scale=alt.Scale(type="utc"), axis=axis)
+
+
+def _steps(first: datetime, last: datetime, step: Step) -> list[datetime]:
+    """Return when steps begin, about `_TICKS` of them, the first included."""
+    if step in ("day", "week"):
+        each = timedelta(days=1 if step == "day" else 7)
+        many = (last - first) // each + 1
+        return [first + each * place for place in range(0, many, many // _TICKS + 1)]
+    months = (last.year - first.year) * 12 + last.month - first.month
+    unit = 1 if step == "month" else 12
+    places = range(0, months + 1, unit * (months // unit // _TICKS + 1))
+    begins = (first.month - 1 + place for place in places)
+    return [first.replace(year=first.year + m // 12, month=m % 12 + 1, day=1) for m in begins]
 
 
 def _colour(names: Sequence[str]) -> alt.Color:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from lakestore.report import charts, words
 from lakestore.report.answers import Answers, Row, Rows
@@ -34,8 +34,8 @@ class Column:
     name: str
     show: Callable[[Row], str]
     """What stands in it."""
-    is_number: bool = True
-    """Whether it stands to the right."""
+    kind: Literal["number", "time", "text"] = "number"
+    """What it is: numbers stand to the right, and only texts are broken into lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     folded: bool = False
     """Whether it is closed until someone asks: the numbers of a picture."""
+    beside: bool = False
+    """Whether it is narrow enough to stand beside a picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,6 @@ class Section:
     """How to read it."""
     empty: str = ""
     """What it says when it has no parts."""
-
-    @property
-    def pictures(self) -> int:
-        """How many pictures it has."""
-        return sum(isinstance(part, Picture) for part in self.parts)
 
 
 def figures(has: Row, priced: bool) -> list[Figure]:
@@ -169,7 +166,7 @@ def _durations(answers: Answers) -> Section:
         shown = (_text("app_name", "app"), _count("turns"), *times, _seconds("longest"))
         parts = [
             _drawn(chart, title, rows, "p90", words.seconds),
-            _table("Turns of each app", apps, shown),
+            _table("Turns of each app", apps, shown, beside=True),
             _table(title, rows, (_day(answers.step), _count("turns"), *times), folded=True),
         ]
     note = (
@@ -241,10 +238,10 @@ def _drawn(
     return picture(chart, title, alt)
 
 
-def _table(caption: str, rows: Rows, columns: Iterable[Column], folded: bool = False) -> Table:
+def _table(caption: str, rows: Rows, columns: Iterable[Column], **how: bool) -> Table:
     listed = tuple(columns)
     shown = [[column.show(row) for column in listed] for row in rows]
-    return Table(caption, listed, shown, folded)
+    return Table(caption, listed, shown, **how)
 
 
 def _top(caption: str, rows: Rows) -> str:
@@ -261,7 +258,7 @@ def _text(key: str, name: str = "") -> Column:
     def show(row: Row) -> str:
         return words.NOTHING if row[key] is None else clip(visible(str(row[key])), _LONGEST)
 
-    return Column(name or key, show, is_number=False)
+    return Column(name or key, show, kind="text")
 
 
 def _count(key: str, name: str = "") -> Column:
@@ -277,12 +274,12 @@ def _seconds(key: str, name: str = "") -> Column:
 
 
 def _moment(key: str, name: str) -> Column:
-    return Column(name, lambda row: words.moment(row[key]), is_number=False)
+    return Column(name, lambda row: words.moment(row[key]), "time")
 
 
 def _day(step: str) -> Column:
     name = "day" if step == "day" else f"{step} from"
-    return Column(name, lambda row: words.day(row["day"]), is_number=False)
+    return Column(name, lambda row: words.day(row["day"]), "time")
 
 
 def _money(priced: bool) -> tuple[Column, ...]:
@@ -307,7 +304,7 @@ _ERROR_COLUMNS = (
     _moment("last", "last"),
 )
 _COHORT_COLUMNS = (
-    Column("first week", lambda row: words.day(row["cohort"]), is_number=False),
+    Column("first week", lambda row: words.day(row["cohort"]), "time"),
     _count("cohort_users", "users"),
     _count("weeks_later", "weeks later"),
     _count("users", "came again"),
