@@ -39,11 +39,13 @@ class Scale:
     import_rounds: int
     lakes: tuple[tuple[int, int], ...]
     """Users, of one session each, and events a session; each its own commit."""
+    memories: int
+    """Of one user."""
 
 
-SMALL = Scale("small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)))
+SMALL = Scale("small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), 300)
 """Shows that everything runs; says nothing about speed."""
-FULL = Scale("full", 25, 10, 5_000, 10_000, 7, 400, 50, 3, 9, ((10_000, 10), (20_000, 50)))
+FULL = Scale("full", 25, 10, 5_000, 10_000, 7, 400, 50, 3, 9, ((10_000, 10), (20_000, 50)), 100_000)
 """The sizes that the targets are about."""
 
 
