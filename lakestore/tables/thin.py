@@ -116,9 +116,14 @@ class _Aliases(dict[str, str]):
 _ALIASES = _Aliases()
 
 
-def content_text(parts: Sequence[dict[str, Any]]) -> str | None:
-    """Return the text parts that are not thoughts, joined by newlines; None when there are none."""
-    spoken = (part for part in parts if not field(part, "thought"))
+def content_text(parts: Sequence[dict[str, Any]], *, thoughts: bool = False) -> str | None:
+    """Return the text parts, joined by newlines; None when there are none.
+
+    Args:
+        parts: Of a content, as ADK writes it.
+        thoughts: Whether those count that are the model's thoughts.
+    """
+    spoken = (part for part in parts if thoughts or not field(part, "thought"))
     texts = [text for part in spoken if (text := _text(field(part, "text"))) is not None]
     return "\n".join(texts) if texts else None
 

@@ -41,9 +41,11 @@ class Scale:
     """Users, of one session each, and events a session; each its own commit."""
     users: tuple[int, ...]
     """Users of one event each."""
+    memories: int
+    """Of one user."""
 
 
-SMALL = Scale("small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), (40, 1_500))
+SMALL = Scale("small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), (40, 1_500), 300)
 """Shows that everything runs; says nothing about speed."""
 FULL = Scale(
     "full",
@@ -58,6 +60,7 @@ FULL = Scale(
     9,
     ((10_000, 10), (20_000, 50)),
     (1_000, 1_000_000),
+    100_000,
 )
 """The sizes that the targets are about."""
 

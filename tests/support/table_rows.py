@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lakestore.tables.events import EventRow, Kind
+from lakestore.tables.memory import MemoryRow, place_of
 from lakestore.tables.state import StateRow
 
 _TEXTS = st.text(max_size=12)
@@ -68,5 +69,35 @@ def state_rows() -> st.SearchStrategy[list[StateRow]]:
         session_id=_IDS,
         source_user_id=_IDS,
         version=st.integers(1, 2**63 - 1),
+    )
+    return st.lists(row, min_size=1, max_size=4)
+
+
+def memory_rows() -> st.SearchStrategy[list[MemoryRow]]:
+    """Generate some rows of the table `memory`."""
+    ordinals = st.integers(0, 2**31 - 1)
+    ids = st.none() | _IDS
+    row = st.builds(
+        MemoryRow,
+        app_name=_IDS,
+        user_id=ids,
+        id=_IDS,
+        kind=st.sampled_from(["add", "forget"]),
+        stamp=STAMPS,
+        ordinal=ordinals,
+        place=st.none() | st.builds(place_of, STAMPS, ordinals),
+        inserted_at=MICROS,
+        session_id=ids,
+        source_user_id=ids,
+        event_id=ids,
+        invocation_id=ids,
+        author=ids,
+        tool_call_id=ids,
+        event_time=st.none() | MICROS,
+        content=st.none() | _json(_OBJECTS),
+        text=st.none() | _TEXTS,
+        words=st.lists(_TEXTS, max_size=3).map(tuple),
+        custom_metadata=st.none() | _json(_OBJECTS),
+        embedding=st.none() | st.lists(st.floats(width=32, allow_nan=False), max_size=3).map(tuple),
     )
     return st.lists(row, min_size=1, max_size=4)

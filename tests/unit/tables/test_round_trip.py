@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestore.errors import FormatError
-from lakestore.tables import events, state
+from lakestore.tables import events, memory, state
 from lakestore.tables.events import EventRow
+from lakestore.tables.memory import MemoryRow
 from lakestore.tables.state import StateRow
 from tests.support.strategies import TEXTS, json_objects, json_values
-from tests.support.table_rows import event_rows, state_rows
+from tests.support.table_rows import event_rows, memory_rows, state_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ CASES = [
     TableCase("commit", events, EventRow, event_rows(), events.encode_commit, events.decode, THIN),
     TableCase("rollup", events, EventRow, event_rows(), events.encode_rollup, events.decode, THIN),
     TableCase("state", state, StateRow, state_rows(), state.encode, state.decode),
+    TableCase("memory", memory, MemoryRow, memory_rows(), memory.encode, memory.decode),
 ]
 
 of_each_table = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,0 +1,139 @@
+"""The `memory` table: what agents remember, one row a memory or a forget. No I/O, no ADK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from lakestore.errors import FormatError
+from lakestore.tables.parquet import open_parquet, read_groups, write_small
+
+Kind = Literal["add", "forget"]
+
+_TIME = pa.timestamp("us", tz="UTC")
+SCHEMA = pa.schema(
+    [
+        pa.field("app_name", pa.string(), nullable=False),
+        pa.field("user_id", pa.string()),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("stamp", pa.string(), nullable=False),
+        pa.field("ordinal", pa.int32(), nullable=False),
+        pa.field("place", pa.string()),
+        pa.field("inserted_at", _TIME, nullable=False),
+        pa.field("session_id", pa.string()),
+        pa.field("source_user_id", pa.string()),
+        pa.field("event_id", pa.string()),
+        pa.field("invocation_id", pa.string()),
+        pa.field("author", pa.string()),
+        pa.field("tool_call_id", pa.string()),
+        pa.field("event_time", _TIME),
+        pa.field("content", pa.string()),
+        pa.field("text", pa.string()),
+        pa.field("words", pa.list_(pa.string()), nullable=False),
+        pa.field("custom_metadata", pa.string()),
+        pa.field("embedding", pa.list_(pa.float32())),
+    ]
+)
+"""What an entry holds: rows of one stamp, ascending by `ordinal`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """One memory as it was added, or that one was forgotten. Its repr shows nothing of people."""
+
+    app_name: str = field(repr=False)
+    user_id: str | None = field(repr=False)
+    """Null for what all users of the app share."""
+    id: str = field(repr=False)
+    """Unique in one session of one user; a forget means every memory of that id."""
+    kind: Kind
+    """`add`, or `forget`, which wins over every add of the id, whenever it comes."""
+    stamp: str
+    """Of the entry; texts compare. Of two adds of one memory the later one's content counts."""
+    ordinal: int
+    """The row's place in its entry, from 0."""
+    place: str | None
+    """`place_of` the row that added the memory first, which orders equals; of a forget that of
+    the memory it takes away, null where it is not known."""
+    inserted_at: int
+    """The writer's clock in microseconds since 1970 UTC: informative, never orders."""
+    session_id: str | None = field(default=None, repr=False)
+    """The session that it came from, null for none; of a forget that of what it takes away."""
+    source_user_id: str | None = field(default=None, repr=False)
+    """The user of that session; the same as `user_id` in a user's own memory."""
+    event_id: str | None = field(default=None, repr=False)
+    """The event that it came from, null for none."""
+    invocation_id: str | None = field(default=None, repr=False)
+    author: str | None = field(default=None, repr=False)
+    tool_call_id: str | None = field(default=None, repr=False)
+    """The function call that it came from, null for none."""
+    event_time: int | None = None
+    """When it happened, in microseconds since 1970 UTC; null where that is not known."""
+    content: str | None = field(default=None, repr=False)
+    """ADK's `Content` as JSON; null in a forget."""
+    text: str | None = field(default=None, repr=False)
+    """What is searched: see `lakestore.tables.thin.content_text`."""
+    words: tuple[str, ...] = field(default=(), repr=False)
+    """`lakestore.tables.words.searchable_words` of the text, ascending."""
+    custom_metadata: str | None = field(default=None, repr=False)
+    """JSON object, null for none."""
+    embedding: tuple[float, ...] | None = field(default=None, repr=False)
+    """The vector of the text by the embedder of that day, of any length; null for none."""
+
+
+_NAMES = tuple(field.name for field in fields(MemoryRow))
+_TIMES = ("inserted_at", "event_time")
+_LISTS = ("words", "embedding")
+_ROW = pa.struct(list(SCHEMA))
+_COMPRESS_FROM = 2_048
+_values = attrgetter(*_NAMES)
+
+
+def place_of(stamp: str, ordinal: int) -> str:
+    """Return where a row stands among all of its scope; texts compare."""
+    return f"{stamp}/{ordinal:010}"
+
+
+def to_table(rows: Sequence[MemoryRow]) -> pa.Table:
+    """Return `rows` as a table in `SCHEMA`, in the order given."""
+    columns = pa.array([_values(row) for row in rows], _ROW).flatten()
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def from_table(table: pa.Table) -> list[MemoryRow]:
+    """Return the rows of a table in `SCHEMA`, in its order."""
+    columns = {name: table[name] for name in _NAMES}
+    for name in _TIMES:  # a view costs nothing; a cast would import pyarrow.compute
+        columns[name] = pa.chunked_array(
+            [chunk.view(pa.int64()) for chunk in columns[name].chunks], pa.int64()
+        )
+    lists = [columns[name].to_pylist() for name in _NAMES]
+    for name in _LISTS:
+        number = _NAMES.index(name)
+        lists[number] = [None if one is None else tuple(one) for one in lists[number]]
+    return [MemoryRow(*values) for values in zip(*lists, strict=True)]
+
+
+def encode(rows: Sequence[MemoryRow]) -> bytes:
+    """Return an entry: Parquet in `SCHEMA`, rows in the order given."""
+    size = sum(len(row.content or "") + len(row.text or "") for row in rows)
+    return write_small(to_table(rows), compress=size >= _COMPRESS_FROM)
+
+
+def decode(body: bytes) -> list[MemoryRow]:
+    """Return the rows of an entry, in their order.
+
+    Raises:
+        FormatError: the bytes are not Parquet in `SCHEMA`, or hold no row, or one of a kind that
+            this version does not know.
+    """
+    rows = from_table(read_groups(open_parquet(body, SCHEMA)))
+    unknown = {row.kind for row in rows}.difference(get_args(Kind))
+    if unknown:
+        raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
+    return rows
