@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
+from socket import socketpair
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any, NoReturn
 
 import click
@@ -17,6 +20,10 @@ from lakestore.shell.text import shown_url, visible_lines
 INTERRUPTED = 128 + signal.SIGINT
 """What a shell expects of what Ctrl-C has ended."""
 _STANDS = "lakestore.stands"
+_WAKES = getattr(signal, "SIGURG", signal.SIGINT)
+"""A signal that nobody sends, and that without us would do nothing."""
+_EVERY_SECONDS = 0.1
+"""How often it is sent until the command has ended: it may come just before a wait, too."""
 _DAMAGED = "\n`lakestore check` with the same URL tells what that costs, and how to mend it"
 
 
@@ -36,7 +43,8 @@ def stops_with(stands: str) -> Callable[[Callable[..., None]], Callable[..., Non
         @wraps(command)
         def reporting(*args: Any, **kwargs: Any) -> None:
             try:
-                command(*args, **kwargs)
+                with hearing():
+                    command(*args, **kwargs)
             except LakeError as error:
                 url = kwargs.get("url")
                 message = str(error).replace(url, shown_url(url)) if url else str(error)
@@ -51,6 +59,44 @@ def stops_with(stands: str) -> Callable[[Callable[..., None]], Callable[..., Non
         return reporting
 
     return decorate
+
+
+@contextmanager
+def hearing() -> Iterator[None]:
+    """Have this, the main thread, hear Ctrl-C at once, whatever it waits for.
+
+    A signal that comes just before it begins to wait for a thread, or comes to another thread,
+    wakes nobody: Python would raise only when what is waited for has come, as a request that times
+    out. So a thread of its own, which any signal wakes, interrupts the wait by another one.
+    """
+    if current_thread() is not main_thread() or not hasattr(signal, "pthread_kill"):
+        yield
+        return
+    told, tell = socketpair()
+    tell.setblocking(False)
+    here = main_thread().ident or 0
+    woken = signal.signal(_WAKES, lambda *_: None)
+    before = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
+
+    ended = Event()
+
+    def wake() -> None:
+        while came := told.recv(1):
+            while came[0] == signal.SIGINT and not ended.is_set():
+                signal.pthread_kill(here, _WAKES)
+                ended.wait(_EVERY_SECONDS)
+
+    thread = Thread(target=wake, name="lakestore-ctrl-c", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        signal.set_wakeup_fd(before)
+        tell.close()
+        thread.join()
+        signal.signal(_WAKES, woken)
+        told.close()
 
 
 def now_stands(what: str) -> None:

@@ -199,3 +199,35 @@ def test_while_modules_are_imported(after: float, tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
     assert errors == "stopped: nothing was changed\n"
+
+
+_WAITS = """
+import signal, threading, time, click
+from lakestore.shell.ending import stops_with
+
+@click.command()
+@stops_with("all")
+def command():
+    def elsewhere():
+        print("begun", flush=True)
+        time.sleep(0.3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+    threading.Thread(target=elsewhere, daemon=True).start()
+    threading.Event().wait()
+
+command()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals to threads")
+def test_while_it_waits_for_a_thread() -> None:
+    """A signal that wakes nobody, as one just before a wait, ends the wait all the same."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _WAITS],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (130, "stopped: all\n")
