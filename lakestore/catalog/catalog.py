@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
+from lakestore.catalog.keyed import FollowedRows, KeyedRows
 from lakestore.catalog.packs import Followed, Packs
 from lakestore.catalog.reading import Known, Reading
 from lakestore.catalog.source import Source
@@ -45,6 +46,7 @@ class _Followed:
         self.database = database
         self.known = Known()
         self.packs = Followed()
+        self.rows = FollowedRows()
         self.lock = Lock()
         self.begun = 0
         """Refreshes that have begun; the lock guards it."""
@@ -135,11 +137,16 @@ class Catalog:
                 database.clear()
                 known.versions.clear()
                 here.packs.manifests.clear()
+                database.keyed.clear()
+                here.rows = FollowedRows()
+            keyed = KeyedRows(self._source, database, here.rows)
             packs = Packs(self._source, database, here.packs)
             reached = Reading(self._source, packs, known, partial(self._take, database)).run()
+            rows = keyed.follow(packs)
             here.doubtful = True
         known.versions.update(reached)
         packs.settle()
+        here.rows = rows
         here.doubtful = False
 
     def _take(self, database: Database, rows: pa.Table) -> None:

@@ -62,6 +62,16 @@ class Packs:
         self._read_runs = followed.erased_runs
         self._found: dict[str, Manifest] = {}
 
+    @property
+    def manifests(self) -> Mapping[str, Manifest]:
+        """The newest manifests that were found, by their prefix."""
+        return self._found
+
+    @property
+    def erased(self) -> Mapping[str, int]:
+        """Up to which version sessions are erased, by the digests of their logs."""
+        return self._gone
+
     def follow(self) -> None:
         """Ask for the newest manifests, by one listing, and show what they say.
 

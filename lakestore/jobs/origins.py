@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import EVENTS, FOLDED, STATE
+from lakestore.history.archive import EVENTS, FOLDED, KEYED
 from lakestore.history.environment import Environment
 from lakestore.log.keys import Scope, SessionKey, app_runs, commit_key, entry_key, table_of
 from lakestore.storage import UnreadableError
@@ -55,12 +55,11 @@ def _origins(run: str, body: bytes) -> Iterator[tuple[str, set[str]]] | None:
             (log, {commit_key(log, version) for version in range(1, last + 1)})
             for log, last in logs
         )
-    if table_of(run) == STATE.name:
-        rows = STATE.from_table(read_groups(open_parquet(body, STATE.schema)))
-        scopes: dict[str, set[str]] = {}
-        for row in rows:
-            entries = Scope(row.app_name, row.user_id).entries
-            key = entry_key(entries, row.stamp, fold=False)
-            scopes.setdefault(entries, set()).add(key)
-        return iter(scopes.items())
-    return None
+    kind = next((kind for kind in KEYED if table_of(run) == kind.name), None)
+    if kind is None:
+        return None
+    folders: dict[str, set[str]] = {}
+    for row in kind.from_table(read_groups(open_parquet(body, kind.schema))):
+        folder = Scope(row.app_name, row.user_id).entries_in(kind.entries)
+        folders.setdefault(folder, set()).add(entry_key(folder, row.stamp, fold=False))
+    return iter(folders.items())

@@ -13,7 +13,13 @@ from typing import Any
 from lakestore.checks import check_number
 from lakestore.errors import InputError
 from lakestore.jobs.progress import Watch
-from lakestore.jobs.prune import PruneReport, prune_events, prune_sessions, prune_user_state
+from lakestore.jobs.prune import (
+    PruneReport,
+    prune_events,
+    prune_sessions,
+    prune_telemetry,
+    prune_user_state,
+)
 from lakestore.lake import Lake
 
 
@@ -29,9 +35,11 @@ class RetentionPolicy:
     """See `prune_events`."""
     user_state_idle_days: int | None = None
     """See `prune_user_state`."""
+    telemetry_older_than_days: int | None = None
+    """See `prune_telemetry`."""
 
     def __post_init__(self) -> None:
-        for name in ("sessions_idle_days", "events_older_than_days", "user_state_idle_days"):
+        for name in (field.name for field in fields(self) if field.name.endswith("_days")):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), least=1)
         check_number("sessions_keep_last", self.sessions_keep_last)
@@ -85,4 +93,7 @@ class RetentionPolicy:
             reports.append(prune_events(lake, older_than_days=self.events_older_than_days, **scope))
         if self.user_state_idle_days is not None:
             reports.append(prune_user_state(lake, idle_days=self.user_state_idle_days, **scope))
+        if self.telemetry_older_than_days is not None:
+            days = self.telemetry_older_than_days
+            reports.append(prune_telemetry(lake, older_than_days=days, **scope))
         return tuple(reports)

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestore.errors import FormatError
-from lakestore.tables import events, state
+from lakestore.tables import events, state, telemetry
 from lakestore.tables.events import EventRow
 from lakestore.tables.state import StateRow
+from lakestore.tables.telemetry import TelemetryRow
 from tests.support.strategies import TEXTS, json_objects, json_values
-from tests.support.table_rows import event_rows, state_rows
+from tests.support.table_rows import event_rows, state_rows, telemetry_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,14 @@ CASES = [
     TableCase("commit", events, EventRow, event_rows(), events.encode_commit, events.decode, THIN),
     TableCase("rollup", events, EventRow, event_rows(), events.encode_rollup, events.decode, THIN),
     TableCase("state", state, StateRow, state_rows(), state.encode, state.decode),
+    TableCase(
+        "telemetry",
+        telemetry,
+        TelemetryRow,
+        telemetry_rows(),
+        telemetry.encode,
+        telemetry.decode,
+    ),
 ]
 
 of_each_table = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
