@@ -7,15 +7,17 @@ from lakestore import errors
 
 if TYPE_CHECKING:
     from lakestore.adk.sessions import LakeSessionService
+    from lakestore.adk.telemetry import LakeTelemetryPlugin
     from lakestore.lake import Lake
     from lakestore.log.marker import Limits
 
-__all__ = ["Lake", "LakeSessionService", "Limits", "errors"]
+__all__ = ["Lake", "LakeSessionService", "LakeTelemetryPlugin", "Limits", "errors"]
 
 # Imported when they are asked for: pyarrow takes a fifth of a second, and ADK several.
 _HOMES = {
     "Lake": "lakestore.lake",
     "LakeSessionService": "lakestore.adk.sessions",
+    "LakeTelemetryPlugin": "lakestore.adk.telemetry",
     "Limits": "lakestore.log.marker",
 }
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from lakestore.catalog.cache import Cache
 from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
+from lakestore.catalog.keyed import FollowedRows, KeyedRows
 from lakestore.catalog.packs import Followed, Packs
 from lakestore.catalog.past import Past
 from lakestore.catalog.process import DEFAULT_MEMORY, Memory
@@ -50,6 +51,7 @@ class _Followed:
         self.cache = cache
         self.known = Known() if cache is None else Known(cache.load(database).versions)
         self.packs = Followed()
+        self.rows = FollowedRows()
         self.lock = Lock()
         self.begun = 0
         """Refreshes that have begun; the lock guards it."""
@@ -158,14 +160,19 @@ class Catalog:
                 database.clear()
                 known.versions.clear()
                 here.packs.manifests.clear()
+                database.keyed.clear()
+                here.rows = FollowedRows()
+            keyed = None if past else KeyedRows(self._source, database, here.rows)
             packs = Packs(self._source, database, here.packs)
             take = partial(self._take, here, past)
             reached = Reading(self._source, packs, known, take).run()
-            if past is not None:
-                past.show(database, packs.manifests)
+            rows = keyed.follow(packs) if keyed else FollowedRows()
+            if past:
+                past.show(database, packs.manifests.values())
             here.doubtful = True
         known.versions.update(reached)
         packs.settle()
+        here.rows = rows
         here.doubtful = False
         if here.cache is not None:
             erased, gone = here.packs.erased_runs, here.packs.erased

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from lakestore.catalog import prices, statements
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
+from lakestore.catalog.keyed_tables import KeyedTables
 from lakestore.catalog.process import DEFAULT_MEMORY, SETTINGS, Memory, let_go
 from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
@@ -73,6 +74,8 @@ class Database:
         self.files = StoreFiles(store)
         """The lake's objects as its queries read them."""
         self._main.register_filesystem(self.files)
+        self._writer = self._main.cursor()
+        self.keyed = KeyedTables(self._writer)
         self._main.execute("; ".join(["BEGIN", *definitions(views), "COMMIT"]))
         if guarded:
             self._main.execute(f"SET GLOBAL allowed_directories = ['{SCHEME}://']")
@@ -80,7 +83,6 @@ class Database:
             # Else a query could name any frame of data that its caller's variables hold.
             self._main.execute("SET GLOBAL python_enable_replacements = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
-        self._writer = self._main.cursor()
         self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         inherited = [self._main, self._writer]
         weakref.finalize(self, let_go, inherited, self._handed, os.getpid())

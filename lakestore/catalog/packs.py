@@ -7,7 +7,7 @@ session is kept in DuckDB, so that a query reads no run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -78,6 +78,16 @@ class Packs:
         """The apps whose newest manifest, or a run of it, cannot be read, and why. Nobody knows
         what is packed of them, and so which of their rows count; they stay hidden for the pass."""
 
+    @property
+    def manifests(self) -> Mapping[str, Manifest]:
+        """The newest manifests that were found, by their prefix."""
+        return self._found
+
+    @property
+    def erased(self) -> Mapping[str, int]:
+        """Up to which version sessions are erased, by the digests of their logs."""
+        return self._gone
+
     def follow(self) -> None:
         """Ask for the newest manifests, by one listing, and show what they say.
 
@@ -106,11 +116,6 @@ class Packs:
     def hides(self, log: str) -> bool:
         """Tell whether nothing is shown of the app that `log` belongs to."""
         return bool(self.hidden) and manifests_beside(log) in self.hidden
-
-    @property
-    def manifests(self) -> Collection[Manifest]:
-        """The newest ones, as `follow` found them last."""
-        return self._found.values()
 
     def _ask(self) -> bool:
         """Find the newest manifests; tell whether any is another one than before."""

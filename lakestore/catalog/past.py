@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH).total_seconds() // 1
 _DAY = 86_400 * 1_000_000
 _KEPT = 30 * _DAY
-"""For how long rows of deleted sessions stay in runs at least (FORMAT.md, section 9)."""
+"""For how long rows of deleted sessions stay in runs at least (FORMAT.md, section 10)."""
 
 _KEYS = ", ".join(IDS)
 _AT = "make_timestamptz($at)"

@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.environment import Environment
-from lakestore.history.erased import is_erased, stand_in
+from lakestore.history.erased import Sourced, is_erased, stand_in
+from lakestore.history.keyed import KEYED, STATE, TELEMETRY, Keyed
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
-from lakestore.history.runs import ERASED, EVENTS, FIRST, FOLDED, LAST, STATE, Kind, Place, Runs
+from lakestore.history.runs import ERASED, EVENTS, FIRST, FOLDED, LAST, Kind, Place, Runs
 from lakestore.log.entries import name_of
 from lakestore.log.keys import Scope, SessionKey, log_digest, parse_log, user_in
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
@@ -26,7 +27,21 @@ from lakestore.tables.events import EventRow
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 
-__all__ = ["ERASED", "EVENTS", "FOLDED", "LAST", "STATE", "Archive", "Kind", "Packed", "Place"]
+__all__ = [
+    "ERASED",
+    "EVENTS",
+    "FIRST",
+    "FOLDED",
+    "KEYED",
+    "LAST",
+    "STATE",
+    "TELEMETRY",
+    "Archive",
+    "Keyed",
+    "Kind",
+    "Packed",
+    "Place",
+]
 
 R = TypeVar("R")
 
@@ -105,7 +120,7 @@ class Archive:
         return known[1]
 
     def folded(self, manifest: Manifest) -> frozenset[str]:
-        """Return the names of entries of shared state that are packed, as far as they are noted.
+        """Return the names of entries that are packed, as far as they are noted.
 
         What cannot be read counts for nothing: it only saves work.
 
@@ -131,7 +146,7 @@ class Archive:
             return False
         return name_of(entry) in self.folded(manifest)
 
-    def has_erased(self, manifest: Manifest, row: StateRow) -> bool:
+    def has_erased(self, manifest: Manifest, row: Sourced) -> bool:
         """Tell whether what set `row` was erased, so that it counts for nobody.
 
         Raises:
@@ -256,16 +271,16 @@ class Archive:
 
         return found
 
-    def state_at(self, manifest: Manifest, places: Iterable[Place]) -> dict[Place, StateRow]:
-        """Return what is packed of some keys of shared state.
+    def rows_at(self, kind: Kind[R], manifest: Manifest, places: Iterable[Place]) -> dict[Place, R]:
+        """Return what is packed at some places of a table.
 
         Raises:
             NotFoundError, FormatError, StorageError: see `session`.
         """
         if not manifest.number:
             return {}
-        files = manifest.table(STATE.name).runs
-        return Runs(self._env, STATE, manifest.app_name, files).at(places)
+        files = manifest.table(kind.name).runs
+        return Runs(self._env, kind, manifest.app_name, files).at(places)
 
     def rows(self, packed: Packed, last: int | None = None) -> list[EventRow]:
         """Return the packed rows of a session in commit order, its `create` row included.

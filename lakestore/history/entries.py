@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from lakestore.errors import FormatError
 from lakestore.log.keys import Scope, is_stamp
@@ -13,6 +13,8 @@ from lakestore.tables.events import EventRow, delta_of
 from lakestore.tables.state import StateRow, from_json, split_scopes, to_json, to_utf8
 
 logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 
 def shared_rows(rows: Sequence[EventRow]) -> dict[Scope, list[StateRow]]:
@@ -53,18 +55,23 @@ def _state_row(scope: Scope, key: str, value: object, source: EventRow) -> State
 
 
 def decode_entry(key: str, body: bytes) -> list[StateRow]:
-    """Return the rows of an entry; nothing, with an error that is logged, when it is damaged."""
+    """Return the rows of an entry of shared state; nothing when it is damaged, see `decoded`."""
+    return decoded(read_entry, key, body)
+
+
+def decoded(read: Callable[[str, bytes], list[R]], key: str, body: bytes) -> list[R]:
+    """Return what `read` does; nothing, with an error that is logged, when the entry is damaged."""
     try:
-        return read_entry(key, body)
+        return read(key, body)
     except FormatError:
-        # One damaged entry must not take every session of its scope along; the commit that it
-        # was made from still holds the truth.
-        logger.exception("a state entry is damaged and was passed over. key=%r", key)
+        # One damaged entry must not take every session of its scope along; of shared state, the
+        # commit that it was made from still holds the truth.
+        logger.exception("an entry is damaged and was passed over. key=%r", key)
         return []
 
 
 def read_entry(key: str, body: bytes) -> list[StateRow]:
-    """Return the rows of an entry.
+    """Return the rows of an entry of shared state.
 
     Raises:
         FormatError: it is damaged, or its rows are of another scope than its key.

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from lakestore.log.keys import SessionKey, log_digest
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
-from lakestore.tables.state import StateRow
 
 
-def is_erased(erased: Mapping[str, ErasedRow], row: StateRow) -> bool:
+class Sourced(Protocol):
+    """A row that a session has left outside of its log."""
+
+    @property
+    def app_name(self) -> str:
+        """The app."""
+
+    @property
+    def source_user_id(self) -> str:
+        """The user of the session."""
+
+    @property
+    def session_id(self) -> str:
+        """The session; empty where it is not known any more."""
+
+    @property
+    def version(self) -> int:
+        """A version of its log, at which or after which the row was made."""
+
+
+def is_erased(erased: Mapping[str, ErasedRow], row: Sourced) -> bool:
     """Tell whether the commit that set `row` is one of those that were erased."""
     source = SessionKey(row.app_name, row.source_user_id, row.session_id)
     gone = erased.get(log_digest(source.log)) if row.session_id else None

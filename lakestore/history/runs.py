@@ -18,10 +18,9 @@ from lakestore.history.environment import Environment
 from lakestore.history.ranges import Answer, Range, ask, joined, tables_of, whole
 from lakestore.log.keys import run_key
 from lakestore.log.manifests import Group, StoredFile
-from lakestore.tables import erased, folded, runs, state
+from lakestore.tables import erased, folded, runs
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
-from lakestore.tables.state import StateRow
 
 R = TypeVar("R")
 
@@ -68,15 +67,6 @@ EVENTS: Kind[SessionRow] = Kind(
     lambda row: not row.alive,
 )
 """Sessions: its runs say what is packed of each, its packs hold the rows."""
-STATE: Kind[StateRow] = Kind(
-    "state",
-    state.SCHEMA,
-    state.to_table,
-    state.from_table,
-    lambda row: (row.user_id or "", row.key),
-    ("user_id", "key"),
-)
-"""Shared state: runs only."""
 ERASED: Kind[ErasedRow] = Kind(
     "erased",
     erased.SCHEMA,
@@ -95,7 +85,7 @@ FOLDED: Kind[str] = Kind(
     lambda name: ("", name),
     (None, "entry"),
 )
-"""Entries of shared state that are packed: runs only, by names without users."""
+"""Entries that are packed: runs only, by names without users."""
 
 
 class Runs(Generic[R]):

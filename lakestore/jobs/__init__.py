@@ -6,7 +6,13 @@ from lakestore.jobs.compact import CompactReport, compact
 from lakestore.jobs.erase import EraseReceipt, erase_user
 from lakestore.jobs.findings import Finding
 from lakestore.jobs.progress import Progress
-from lakestore.jobs.prune import PruneReport, prune_events, prune_sessions, prune_user_state
+from lakestore.jobs.prune import (
+    PruneReport,
+    prune_events,
+    prune_sessions,
+    prune_telemetry,
+    prune_user_state,
+)
 from lakestore.jobs.retention import RetentionPolicy
 from lakestore.jobs.stats import AppStats, LakeStats, stats
 from lakestore.jobs.sweep import SweepReport, Swept, sweep
@@ -29,6 +35,7 @@ __all__ = [
     "erase_user",
     "prune_events",
     "prune_sessions",
+    "prune_telemetry",
     "prune_user_state",
     "stats",
     "sweep",

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from heapq import merge
 from itertools import chain, groupby, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lakestore.errors import ConflictError, FormatError, NotFoundError
-from lakestore.history.archive import ERASED, EVENTS, FOLDED, STATE, Archive, Kind, Place
+from lakestore.history.archive import ERASED, EVENTS, FOLDED, KEYED, Archive, Keyed, Kind, Place
 from lakestore.history.environment import Environment
+from lakestore.history.keyed import KeyedRow
 from lakestore.jobs.erasure import Keep, log_of_row
 from lakestore.jobs.origins import Origins
 from lakestore.log.keys import (
@@ -33,8 +34,8 @@ from lakestore.tables.erased import ErasedRow
 from lakestore.tables.footers import footer_size
 from lakestore.tables.parquet import GroupWriter
 from lakestore.tables.runs import SessionRow
-from lakestore.tables.state import StateRow
 
+K = TypeVar("K", bound=KeyedRow)
 R = TypeVar("R")
 
 RUN_GROUP_ROWS = 1_024
@@ -59,8 +60,11 @@ class Changes:
 
     sessions: dict[Place, Change] = field(default_factory=dict)
     packs: list[StoredFile] = field(default_factory=list)
-    state: list[StateRow] = field(default_factory=list)
-    """What was set in shared state, in any order; what is known already may be among it."""
+    keyed: dict[str, list[Any]] = field(default_factory=dict)
+    """By table of keyed rows what is to be packed, in any order; what is known already may be among
+    it."""
+    pruned: dict[str, Callable[[Any], bool]] = field(default_factory=dict)
+    """By table of keyed rows, which of those that are packed go."""
     erased: dict[str, ErasedRow] = field(default_factory=dict)
     """Sessions that are to be known by the digests of their logs only; nothing of them is packed
     any more."""
@@ -69,9 +73,9 @@ class Changes:
     forgotten: dict[Place, SessionRow] = field(default_factory=dict)
     """Rows of deleted sessions that nobody needs any more, if they are still as they were."""
     folded: frozenset[str] = frozenset()
-    """The names of the entries of which all is in `state`."""
-    entries: frozenset[str] = frozenset()
-    """The names of all entries that are there."""
+    """The names of the entries of which all is in `keyed`."""
+    swept: frozenset[str] = frozenset()
+    """The names of entries that were packed, and are not there any more."""
     looked: int | None = None
     """When a sweep has looked for such rows, see `Manifest`; None for none did."""
 
@@ -107,8 +111,8 @@ class Publisher:
         self._group_rows = group_rows
         self.published: frozenset[Place] = frozenset()
         """Which sessions' changes counted, in what was published last."""
-        self.published_state: frozenset[Place] = frozenset()
-        """Which keys of shared state were new in it."""
+        self.published_rows: Mapping[str, frozenset[Place]] = {}
+        """By table of keyed rows, which of them were new in it."""
 
     def publish(self, changes: Changes) -> Manifest | None:
         """Make `changes` part of the newest manifest and create the next one.
@@ -186,15 +190,15 @@ class Publisher:
             for place, change in changes.sessions.items()
             if before.get(place) == change.before
         }
-        state = self._new_state(newest, changes.state)
-        self.published, self.published_state = frozenset(kept), frozenset(state)
-        forgotten = self._forgotten(newest, changes.forgotten)
+        rows = {kind: self._new_rows(kind, newest, changes) for kind in KEYED}
+        self.published = frozenset(kept)
+        self.published_rows = {kind.name: frozenset(found) for kind, found in rows.items()}
+        keep = Keep(changes.erased, self._forgotten(newest, changes.forgotten), changes.pruned)
         looked = max(changes.looked or 0, newest.looked)
-        named = (kept, state, changes.erased, changes.doomed, changes.folded, forgotten)
+        named = (kept, *rows.values(), changes.doomed, changes.folded, changes.pruned, keep)
         if not any(named) and looked == newest.looked:
             return None
-        keep = Keep(changes.erased, forgotten)
-        tables, doomed = self._files(newest, changes, (kept, state, keep))
+        tables, doomed = self._files(newest, changes, (kept, rows, keep))
         following = newest.following(
             self._env.new_token(), int(self._env.clock.wall() * 1_000_000), tables
         )
@@ -208,32 +212,31 @@ class Publisher:
         self,
         newest: Manifest,
         changes: Changes,
-        rows: tuple[Mapping[Place, Change], Mapping[Place, StateRow], Keep],
+        rows: tuple[Mapping[Place, Change], Mapping[Keyed[Any], Mapping[Place, Any]], Keep],
     ) -> tuple[dict[str, TableFiles], list[str]]:
         """Put runs with some rows; return what each table has then, and what is needless."""
-        kept, state, keep = rows
+        kept, keyed, keep = rows
         counted = [*kept.values(), *self._dropped(newest, keep)]
         packs, empty = _packs(newest.table(EVENTS.name).packs, changes.packs, counted)
         sessions = [kept[place].after for place in sorted(kept)]
         gone = [changes.erased[digest] for digest in sorted(changes.erased)]
         session_runs = self._runs(EVENTS, newest, sessions, keep.session if keep else None)
-        keys = [state[place] for place in sorted(state)]
-        state_runs = self._runs(STATE, newest, keys, keep.state if gone else None)
-        erased_runs = self._runs(ERASED, newest, gone)
+        others = {}
+        for kind, found in keyed.items():
+            new = [found[place] for place in sorted(found)]
+            others[kind.name] = self._runs(kind, newest, new, keep.keyed(kind))
+        others[ERASED.name] = self._runs(ERASED, newest, gone)
+        others[FOLDED.name] = self._folded(newest, changes)
         tables = {
             EVENTS.name: TableFiles(session_runs.files, packs),
-            STATE.name: TableFiles(state_runs.files),
+            **{
+                name: TableFiles(runs.files)
+                for name, runs in others.items()
+                if runs.files or runs.replaced
+            },
         }
-        if erased_runs.files:
-            tables[ERASED.name] = TableFiles(erased_runs.files)
-        folded_runs = self._folded(newest, changes)
-        if folded_runs.files:
-            tables[FOLDED.name] = TableFiles(folded_runs.files)
         doomed = [
-            *session_runs.replaced,
-            *state_runs.replaced,
-            *erased_runs.replaced,
-            *folded_runs.replaced,
+            *(key for runs in (session_runs, *others.values()) for key in runs.replaced),
             *(pack_key(self._app, EVENTS.name, pack.id) for pack in empty),
             *changes.doomed,
         ]
@@ -253,11 +256,11 @@ class Publisher:
         }
 
     def _folded(self, newest: Manifest, changes: Changes) -> _Runs:
-        """Put one run with the names of all packed entries that are still there."""
+        """Put one run with the names of all packed entries that may still be there."""
         files = newest.table(FOLDED.name).runs
         if not changes.folded:
             return _Runs(files)
-        names = changes.folded | (self._archive.folded(newest) & changes.entries)
+        names = changes.folded | (self._archive.folded(newest) - changes.swept)
         stored = self._put(FOLDED, iter(sorted(names)), 0)
         return _Runs((stored,), [run_key(self._app, FOLDED.name, run.id) for run in files])
 
@@ -268,17 +271,20 @@ class Publisher:
             if keep.session(row) is None:
                 yield Change(row, replace(row, segments=()))
 
-    def _new_state(self, newest: Manifest, rows: Iterable[StateRow]) -> dict[Place, StateRow]:
-        """Return those of `rows` that are later than what is packed of their keys, one a key."""
-        found: dict[Place, StateRow] = {}
+    def _new_rows(self, kind: Keyed[K], newest: Manifest, changes: Changes) -> dict[Place, K]:
+        """Return those rows that are later than what is packed of their keys, one a key."""
+        rows: list[K] = changes.keyed.get(kind.name, [])
+        # Another job may have packed their entries first, and pruned what it had packed.
+        packed = self._archive.folded(newest) if kind.is_final and rows else frozenset()
+        found: dict[Place, K] = {}
         for row in rows:
-            place = STATE.place(row)
-            if self._archive.has_erased(newest, row):
+            place = kind.place(row)
+            if self._archive.has_erased(newest, row) or kind.name_of(row) in packed:
                 continue
-            if place not in found or found[place].precedes(row):
+            if place not in found or kind.precedes(found[place], row):
                 found[place] = row
-        for place, packed in self._archive.state_at(newest, found).items():
-            if not packed.precedes(found[place]):
+        for place, known in self._archive.rows_at(kind, newest, found).items():
+            if not kind.precedes(known, found[place]):
                 del found[place]
         return found
 

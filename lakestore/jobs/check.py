@@ -14,6 +14,7 @@ from lakestore.errors import FormatError, InputError, LakeError
 from lakestore.history.archive import Archive
 from lakestore.history.environment import Environment
 from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.check_entries import check_entries
 from lakestore.jobs.check_files import FileCheck, is_readable
 from lakestore.jobs.check_logs import LogCheck
 from lakestore.jobs.check_packed import PackedCheck
@@ -131,6 +132,7 @@ def _check_app(
         except FormatError as error:  # a run that was whole a moment ago
             findings.add(_unproven(app_logs(app), error))
     state.finish(manifest)
+    check_entries(look, manifest)
     return look
 
 

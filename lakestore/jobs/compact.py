@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from lakestore.checks import check_flag, check_number
 from lakestore.errors import InputError
-from lakestore.jobs.apps import for_each
+from lakestore.jobs.apps import chosen_apps, for_each
 from lakestore.jobs.changes import Changes, Publisher
-from lakestore.jobs.fresh_state import fresh_state
+from lakestore.jobs.fresh_rows import fresh_changes
 from lakestore.jobs.packing import PackTask
 from lakestore.jobs.progress import Progress, Steps, Watch, unwatched
 from lakestore.jobs.repacking import plan_repacks
 from lakestore.jobs.running import Running, Task, check_lake, run_all
 from lakestore.lake import Lake
 from lakestore.log.commits import count_commits
-from lakestore.log.keys import app_entries, app_logs, app_manifests, check_id
+from lakestore.log.keys import app_logs, app_manifests
 
 if TYPE_CHECKING:
     from lakestore.jobs.prune import PruneReport
@@ -102,8 +102,7 @@ def compact(
             _Compaction(lake, app, running, pack_bytes, slice_commits).run()
         return pruned
 
-    apps = lake.sessions.apps() if app_name is None else [check_id("app_name", app_name)]
-    done = for_each(apps, work)
+    done = for_each(chosen_apps(lake, app_name), work)
     return CompactReport(
         total.sessions,
         total.events,
@@ -171,9 +170,9 @@ class _Compaction:
             self._total.sessions += len(made.sessions)
             self._total.events += sum(pack.rows for pack in made.packs)
             self._total.packed_bytes += sum(pack.size for pack in made.packs)
-        self._running.watch(Progress("packing shared state", self._app, 0, None, ""))
-        fresh = fresh_state(self._lake, self._app, app_entries(self._app))
-        self._publisher.publish(fresh.changes(names_all=names_all))
+        self._running.watch(Progress("packing entries", self._app, 0, None, ""))
+        for made in fresh_changes(self._lake, self._app, names_all=names_all):
+            self._publisher.publish(made)
         newest = self._lake.sessions.archive.newest(app_manifests(self._app))
         for made in self._made("merging", plan_repacks(newest, self._pack_bytes), "pack"):
             self._total.repacked_bytes += sum(pack.size for pack in made.packs)

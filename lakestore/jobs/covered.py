@@ -10,21 +10,23 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 from lakestore.errors import NotFoundError
-from lakestore.history.archive import ERASED, EVENTS, STATE, Archive
+from lakestore.history.archive import ERASED, EVENTS, KEYED, STATE, Archive, Keyed
 from lakestore.history.entries import decode_entry
 from lakestore.history.environment import Environment
 from lakestore.history.needless import Age, is_held, needless_by_pack, needless_by_rollup
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
 from lakestore.jobs.removing import Remover
-from lakestore.log.entries import parse_entry
+from lakestore.log.entries import name_of, parse_entry
 from lakestore.log.keys import (
     Scope,
     app_entries,
     app_logs,
     pack_key,
     parse_log_name,
+    run_key,
 )
 from lakestore.log.manifests import Manifest, StoredFile
 from lakestore.storage import StoredObject, UnreadableError
@@ -123,7 +125,7 @@ class Covered:
         return self._proven[pack_id]
 
     def sweep_entries(self) -> None:
-        """Delete state entries that the manifest, or an old fold, makes needless.
+        """Delete entries that the manifest, or an old fold, makes needless.
 
         What an erased session has set is needless, whenever it lands.
 
@@ -133,6 +135,26 @@ class Covered:
         scopes = grouped(self._env.store.list(app_entries(self._manifest.app_name)))
         for piece in pieces(scopes, _ENTRIES_AT_ONCE):
             self._sweep_scopes([self._old_part(listed) for _, listed in piece])
+        for kind in KEYED:
+            if kind.is_final:
+                self._sweep_named(kind)
+
+    def _sweep_named(self, kind: Keyed[Any]) -> None:
+        """Delete entries that the manifest names: they are not read, their newest run is."""
+        runs = self._manifest.table(kind.name).runs
+        named = self._archive.folded(self._manifest)
+        for folder, listed in grouped(self._env.store.list(kind.prefix(self._manifest.app_name))):
+            needless = [one for one in listed if parse_entry(one.key) and name_of(one.key) in named]
+            if needless and not all(self._is_whole_run(kind, run) for run in runs[:1]):
+                self._remover.note(f"a run is damaged; what it was made of stays. key={folder!r}")
+                return
+            self._remover.remove("entries", needless)
+
+    def _is_whole_run(self, kind: Keyed[Any], run: StoredFile) -> bool:
+        key = run_key(self._manifest.app_name, kind.name, run.id)
+        if key not in self._proven:
+            self._proven[key] = digest_of(self._env, key, run) == run.digest
+        return self._proven[key]
 
     def _old_part(self, listed: Sequence[StoredObject]) -> _OldPart:
         """Return what of a scope's entries is old enough to be looked at."""

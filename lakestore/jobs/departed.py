@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from lakestore.history.archive import EVENTS
+from lakestore.history.archive import EVENTS, KEYED
 from lakestore.jobs.changes import Change, Changes, Publisher
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, logs_in, pieces, rows_of_logs
 from lakestore.lake import Lake
@@ -73,7 +73,8 @@ class Departed:
         if now - newest.looked < LOOK_EVERY or not any(run.dead for run in runs):
             return
         changes = self._changes(newest, now)
-        size = sum(run.size for run in runs)
+        names = [EVENTS.name, *(kind.name for kind in KEYED if kind.ends_with_session)]
+        size = sum(run.size for name in names for run in newest.table(name).runs)
         if not self._is_worth_it(newest, size):
             changes.forgotten.clear()
         if not changes.sessions and not changes.forgotten and size <= _CHEAP_BYTES:

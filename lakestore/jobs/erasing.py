@@ -6,12 +6,14 @@ Each step may be done again at any time; what they add up to is `lakestore.jobs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 from lakestore.errors import NotFoundError, StorageError
-from lakestore.history.archive import EVENTS, STATE, Packed, Place
+from lakestore.history.archive import EVENTS, KEYED, LAST, STATE, Packed, Place
+from lakestore.history.erased import Sourced
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
 from lakestore.jobs.progress import Progress, counted
@@ -20,6 +22,7 @@ from lakestore.jobs.running import Running, check_lake
 from lakestore.jobs.traces import Traces
 from lakestore.lake import Lake
 from lakestore.log.commits import list_logs
+from lakestore.log.entries import name_of
 from lakestore.log.keys import (
     Scope,
     SessionKey,
@@ -107,10 +110,9 @@ class Eraser:
         pack_fresh(self._lake, self._app, self._running)
 
     def note_sources(self) -> None:
-        """Note sessions that are known from nothing but the shared state that they have set."""
-        files = self._newest().table(STATE.name).runs
+        """Note sessions that are known from nothing but what they have left outside of logs."""
         last: dict[SessionKey, int] = {}
-        for row in self._archive.rows_in(STATE, self._app, files):
+        for row in self._rows_of_user():
             if row.source_user_id == self._user and row.session_id:
                 key = SessionKey(self._app, self._user, row.session_id)
                 last[key] = max(row.version, last.get(key, 0))
@@ -118,6 +120,13 @@ class Eraser:
             # One that lives was begun since: what it has set is not to be erased.
             if log_digest(key.log) not in self._gone and not self._lake.sessions.load(key).alive:
                 self._note(key.log, version, "")
+
+    def _rows_of_user(self) -> Iterator[Sourced]:
+        """Yield all keyed rows of the user and of the app itself, as far as they are packed."""
+        newest = self._newest()
+        for kind, user in product(KEYED, ("", self._user)):
+            files = newest.table(kind.name).runs
+            yield from self._archive.rows_in(kind, self._app, files, (user, ""), (user, LAST[1]))
 
     def publish(self) -> None:
         """Publish that the sessions are erased, and packs and runs without them.
@@ -213,7 +222,7 @@ class Eraser:
 
     def _removable(self) -> list[str]:
         traces, newest = self._traces(), self._newest()
-        covered = self._covered()
+        covered, folded = self._covered(), self._archive.folded(self._published)
         doomed = {each.key for each in newest.doomed}
         named = _runs_of(newest)
         named |= {pack_key(self._app, EVENTS.name, f.id) for f in _packs_of(newest)}
@@ -222,8 +231,9 @@ class Eraser:
             *traces.logs(),
             *(
                 key
-                for key, others in traces.entries()
-                if all(covered.get(STATE.place(row), "") >= row.stamp for row in others)
+                for kind, key, others in traces.entries()
+                if (kind.is_final and name_of(key) in folded)
+                or all(covered.get(STATE.place(row), "") >= row.stamp for row in others)
             ),
             *sorted((files & doomed) - named),
             # A number that was superseded only now may still be created by a slow job.
@@ -242,7 +252,7 @@ class Eraser:
     def found(self) -> tuple[str, ...]:
         """Return the keys of all objects with a trace of what was erased."""
         traces = self._traces()
-        entries = (key for key, _ in traces.entries())
+        entries = (key for _, key, _ in traces.entries())
         manifests = traces.manifests(self._newest())
         found = {*traces.logs(), *entries, *traces.packs(), *traces.runs(), *manifests}
         return tuple(sorted(found))

@@ -1,15 +1,18 @@
-"""What of runs stays when sessions are erased or forgotten. Pure; no I/O."""
+"""What of runs stays when sessions are erased or forgotten, or rows pruned. Pure; no I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from lakestore.history.erased import is_erased
+from lakestore.history.keyed import Keyed, KeyedRow
 from lakestore.log.keys import SessionKey, log_digest
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
-from lakestore.tables.state import StateRow
+
+K = TypeVar("K", bound=KeyedRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,11 @@ class Keep:
     """By the digests of their logs."""
     forgotten: Mapping[tuple[str, str], SessionRow] = field(default_factory=dict)
     """Rows of deleted sessions that go, by user and session."""
+    pruned: Mapping[str, Callable[[Any], bool]] = field(default_factory=dict)
+    """By table of keyed rows, which of them were pruned."""
 
     def __bool__(self) -> bool:
-        """Tell whether any row becomes another."""
+        """Tell whether any row of a session becomes another."""
         return bool(self.erased or self.forgotten)
 
     def session(self, row: SessionRow) -> SessionRow | None:
@@ -32,13 +37,22 @@ class Keep:
         gone = self.erased.get(log_digest(log_of_row(row))) if self.erased else None
         return row if gone is None or row.version > gone.version else None
 
-    def state(self, row: StateRow) -> StateRow | None:
-        """Drop users' rows, and take the source out of the app's own."""
-        if not is_erased(self.erased, row):
-            return row
-        if row.user_id is not None:
+    def keyed(self, kind: Keyed[K]) -> Callable[[K], K | None] | None:
+        """Return what makes of each row of a table what it becomes; None where all stay."""
+        is_pruned = self.pruned.get(kind.name)
+        forgotten = self.forgotten if kind.ends_with_session else {}
+        if not (self.erased or forgotten or is_pruned):
             return None
-        return replace(row, session_id="", source_user_id="", version=0)
+
+        def kept(row: K) -> K | None:
+            if is_pruned is not None and is_pruned(row):
+                return None
+            session = forgotten.get((row.source_user_id, row.session_id))
+            if session is not None and row.version <= session.version:
+                return None
+            return kind.without_source(row) if is_erased(self.erased, row) else row
+
+        return kept
 
 
 def log_of_row(row: SessionRow) -> str:

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import ERASED, EVENTS, FOLDED, STATE, Archive, Kind, Packed
-from lakestore.history.entries import decode_entry
+from lakestore.history.archive import (
+    ERASED,
+    EVENTS,
+    FOLDED,
+    KEYED,
+    Archive,
+    Keyed,
+    Kind,
+    Packed,
+)
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_rollup, plan_of
+from lakestore.history.keyed import KeyedRow
 from lakestore.log.commits import LogFiles, list_logs
 from lakestore.log.entries import Entry, list_entries
 from lakestore.log.keys import (
     Scope,
     SessionKey,
-    app_entries,
     app_logs,
     app_runs,
     log_digest,
@@ -32,8 +41,8 @@ from lakestore.storage import UnreadableError
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.parquet import open_parquet, read_groups
 from lakestore.tables.runs import SessionRow
-from lakestore.tables.state import StateRow, latest
 
+K = TypeVar("K", bound=KeyedRow)
 R = TypeVar("R")
 
 
@@ -63,10 +72,11 @@ class Origins:
         table = table_of(run)
         if table == EVENTS.name:
             return self._hold(EVENTS, run, self._hold_sessions)
-        if table == STATE.name:
-            return self._hold(STATE, run, self._hold_state)
         if table == ERASED.name:
             return self._hold(ERASED, run, self._hold_erased)
+        for keyed in KEYED:
+            if table == keyed.name:
+                return self._hold(keyed, run, partial(self._hold_keyed, keyed))
         return table == FOLDED.name  # which only saves work
 
     def _hold(self, kind: Kind[R], run: str, hold: Callable[[list[R]], bool]) -> bool:
@@ -122,46 +132,48 @@ class Origins:
         rollup = decode_rollup(log, plan.rollup, body)
         return rollup.follows(packed.row.version if packed else 0)
 
-    def _hold_state(self, rows: Sequence[StateRow]) -> bool:
-        packed = self._archive.state_at(self._manifest, map(STATE.place, rows))
-        missing: dict[str, list[StateRow]] = {}
+    def _hold_keyed(self, kind: Keyed[K], rows: Sequence[K]) -> bool:
+        packed = self._archive.rows_at(kind, self._manifest, map(kind.place, rows))
+        missing: dict[str, list[K]] = {}
         for row in rows:
-            held = packed.get(STATE.place(row))
-            if held is not None and not held.precedes(row):
+            held = packed.get(kind.place(row))
+            if held is not None and not kind.precedes(held, row):
                 continue
             if not self._archive.has_erased(self._manifest, row):
-                missing.setdefault(Scope(self._app, row.user_id).entries, []).append(row)
-        entries = self._entries(missing)
+                scope = Scope(self._app, row.user_id).entries_in(kind.entries)
+                missing.setdefault(scope, []).append(row)
+        entries = self._entries(kind, missing)
         return all(
-            self._has_set(row, entries.get(scope, ()))
+            self._has_set(kind, row, entries.get(scope, ()))
             or self._archive.has_erased(self._manifest, row)
             for scope, some in missing.items()
             for row in some
         )
 
-    def _entries(self, wanted: Collection[str]) -> dict[str, list[Entry]]:
+    def _entries(self, kind: Keyed[Any], wanted: Collection[str]) -> dict[str, list[Entry]]:
         """Return what is listed of some scopes that mostly lie side by side."""
         if not wanted:
             return {}
         found: dict[str, list[Entry]] = {}
         last = max(wanted)
-        for scope, entry in list_entries(self._store, app_entries(self._app), min(wanted)):
+        for scope, entry in list_entries(self._store, kind.prefix(self._app), min(wanted)):
             if scope > last:
                 break
             if scope in wanted:
                 found.setdefault(scope, []).append(entry)
         return found
 
-    def _has_set(self, row: StateRow, entries: Sequence[Entry]) -> bool:
+    def _has_set(self, kind: Keyed[K], row: K, entries: Sequence[Entry]) -> bool:
         """Tell whether an entry is the one that `row` is from, or a fold has a later value."""
         if any(entry.stamp == row.stamp and not entry.is_fold for entry in entries):
             return True
+        place = kind.place(row)
         for entry in entries:
             if entry.is_fold:
                 with suppress(NotFoundError):  # there is a newer one
-                    held = latest(decode_entry(entry.key, self._store.get(entry.key)))
-                    if row.key in held and held[row.key].stamp >= row.stamp:
-                        return True
+                    for other in kind.read(entry.key, self._store.get(entry.key)):
+                        if kind.place(other) == place and other.stamp >= row.stamp:
+                            return True
         return False
 
     def _hold_erased(self, rows: Sequence[ErasedRow]) -> bool:

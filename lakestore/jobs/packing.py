@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
 
-from lakestore.history.archive import EVENTS
+from lakestore.history.archive import EVENTS, STATE
 from lakestore.history.entries import shared_rows
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
@@ -81,7 +81,7 @@ class Packer:
 
     def _store(self) -> Changes:
         """Store the pack as it is so far, if there is anything in it."""
-        changes, waiting = Changes(state=self._state), self._waiting
+        changes, waiting = Changes(keyed={STATE.name: self._state}), self._waiting
         stored = store_pack(self._env, self._task.app_name, self._builder)
         self._state, self._builder, self._waiting = [], PackBuilder(), []
         if stored is not None:

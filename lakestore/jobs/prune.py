@@ -16,9 +16,16 @@ from typing import TypedDict
 
 from lakestore.checks import check_flag, check_number, check_time
 from lakestore.errors import InputError, ReadOnlyError
-from lakestore.jobs.apps import for_each
+from lakestore.jobs.apps import chosen_apps, for_each
 from lakestore.jobs.progress import Watch, unwatched
-from lakestore.jobs.pruning import Pruned, Wanted, idle_sessions, idle_state, old_events
+from lakestore.jobs.pruning import (
+    Pruned,
+    Wanted,
+    idle_sessions,
+    idle_state,
+    old_events,
+    old_telemetry,
+)
 from lakestore.jobs.running import Running, check_lake
 from lakestore.lake import Lake
 from lakestore.log.keys import check_id
@@ -30,12 +37,12 @@ class PruneReport(TypedDict):
     """What was pruned, or would be."""
 
     table: str
-    """`sessions`, `events` or `state`."""
+    """`sessions`, `events`, `state` or `telemetry`."""
     deleted_count: int
-    """How many of what the function names: sessions, events, keys."""
+    """How many of what the function names: sessions, events, keys, rows."""
     deleted_bytes: int
-    """Bytes of their JSON. The store is smaller by what that takes there, compressed, once
-    `compact` and `sweep` have followed."""
+    """Bytes of their JSON, or of a row's values. The store is smaller by what that takes there,
+    compressed, once `compact` and `sweep` have followed."""
     deleted_objects: int
     """Objects that the call itself deleted: none, since readers may still need them."""
     elapsed_ms: int
@@ -160,6 +167,42 @@ def prune_user_state(
     return run_step(lake, "state", prune, Asked(before, app_name, user_id, dry_run))
 
 
+def prune_telemetry(
+    lake: Lake,
+    *,
+    older_than_days: int = 90,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    dry_run: bool = False,
+    now: datetime | None = None,
+    executor: Executor | None = None,
+    progress: Watch | None = None,
+) -> PruneReport:
+    """Forget what `LakeTelemetryPlugin` has measured of calls and runs that began long ago.
+
+    Packs what is not packed yet first, as `compact` does. Blocking.
+
+    Args:
+        lake: The lake, open for writing.
+        older_than_days: How long ago a call or run began, by the clock of who made it.
+        app_name: Only this app; None for all.
+        user_id: Only this user of that app; None for all.
+        dry_run: Change nothing, and report what would be.
+        now: What ages count to; None for this machine's clock, see `prune_sessions`.
+        executor: Where to pack what is not packed yet, see `compact`.
+        progress: Is called now and then.
+
+    Raises:
+        InputError: an argument makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
+        ConflictError: other jobs keep publishing.
+        StorageError: the store failed; run it again.
+    """
+    before = instant("older_than_days", older_than_days, now, lake)
+    prune = partial(old_telemetry, running=Running(executor, progress or unwatched))
+    return run_step(lake, "telemetry", prune, Asked(before, app_name, user_id, dry_run))
+
+
 def instant(name: str, days: int, now: datetime | None, lake: Lake) -> int:
     """Return the instant of `days` ago, in microseconds since 1970 UTC."""
     check_lake(lake)
@@ -196,12 +239,13 @@ def run_step(
         raise InputError("user_id names a user of an app: app_name is needed too")
     if asked.user_id is not None:
         check_id("user_id", asked.user_id)
-    apps = None if asked.app_name is None else [check_id("app_name", asked.app_name)]
+    if asked.app_name is not None:
+        check_id("app_name", asked.app_name)
     if lake.read_only and not dry_run:
         raise ReadOnlyError("a lake that was opened with read_only=True cannot be pruned")
     started = lake.clock.elapsed()
     done = for_each(
-        lake.sessions.apps() if apps is None else apps,
+        chosen_apps(lake, asked.app_name),
         lambda app: prune(lake, Wanted(app, asked.user_id, asked.before, dry_run)),
     )
     return PruneReport(

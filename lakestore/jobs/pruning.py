@@ -1,6 +1,7 @@
-"""How sessions, events and users' state are pruned. Owns what counts as idle or old.
+"""How sessions, events, users' state and telemetry are pruned. Owns what is idle or old.
 
-Ages count from what writers recorded: `committed_at` of a commit, the time in a stamp. What of it
+Ages count from what writers recorded: `committed_at` of a commit, the time in a stamp, the start
+of a call. What of it
 is asked for, and how it is told, is `lakestore.jobs.prune`'s.
 """
 
@@ -12,23 +13,24 @@ from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
-from lakestore.history.archive import EVENTS, LAST, STATE, Packed, Place
+from lakestore.history.archive import EVENTS, FIRST, LAST, STATE, TELEMETRY, Packed, Place
 from lakestore.history.view import SessionView
 from lakestore.jobs.batches import batches
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
 from lakestore.jobs.cutting import Cut, cut, nbytes
-from lakestore.jobs.fresh_state import fresh_state
+from lakestore.jobs.fresh_rows import fresh_rows
 from lakestore.jobs.packing import shared_of
 from lakestore.jobs.progress import Watch, counted
 from lakestore.jobs.rewriting import Rewriter
 from lakestore.jobs.running import Running
 from lakestore.lake import Lake
-from lakestore.log.keys import Scope, app_entries, app_logs, app_manifests, user_logs
+from lakestore.log.keys import app_logs, app_manifests, user_logs
 from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow, event_id, event_time
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
+from lakestore.tables.telemetry import TelemetryRow
 
 logger = logging.getLogger(__name__)
 
@@ -250,12 +252,45 @@ def idle_state(lake: Lake, wanted: Wanted, running: Running) -> Pruned:
     places = {STATE.place(row): row for row in idle}
     if not wanted.dry_run:
         # A later write wins whenever it lands: its stamp is later than the one that stays.
-        changes = Changes(state=[replace(row, value=None) for row in idle])
+        changes = Changes(keyed={STATE.name: [replace(row, value=None) for row in idle]})
         publisher = Publisher(lake.environment, lake.sessions.archive, wanted.app_name)
         publisher.publish(changes)
-        places = {place: places[place] for place in publisher.published_state}
+        places = {place: places[place] for place in publisher.published_rows[STATE.name]}
     nbytes = (len(row.key.encode()) + len((row.value or "").encode()) for row in places.values())
     return Pruned(len(places), sum(nbytes))
+
+
+def old_telemetry(lake: Lake, wanted: Wanted, running: Running) -> Pruned:
+    """Forget what was measured of calls and runs that began long ago."""
+    app, user = wanted.app_name, wanted.user_id
+
+    def is_old(row: TelemetryRow) -> bool:
+        return row.started_at <= wanted.before and user in (None, row.user_id)
+
+    old: dict[Place, int] = {}
+    if wanted.dry_run:
+        fresh = fresh_rows(lake, TELEMETRY, app, user)
+        old = {TELEMETRY.place(row): _row_bytes(row) for row in fresh if is_old(row)}
+    else:
+        pack_fresh(lake, app, running)
+    runs = lake.sessions.archive.newest(app_manifests(app)).table(TELEMETRY.name).runs
+    low, high = (FIRST, LAST) if user is None else ((user, ""), (user, LAST[1]))
+    packed = lake.sessions.archive.rows_in(TELEMETRY, app, runs, low, high)
+    done = Pruned()
+    for row in packed:
+        if is_old(row):
+            old.pop(TELEMETRY.place(row), None)
+            done.add(1, _row_bytes(row))
+    if done.count and not wanted.dry_run:
+        publisher = Publisher(lake.environment, lake.sessions.archive, app)
+        publisher.publish(Changes(pruned={TELEMETRY.name: is_old}))
+    done.add(len(old), sum(old.values()))
+    return done
+
+
+def _row_bytes(row: TelemetryRow) -> int:
+    values = (getattr(row, name) for name in TELEMETRY.schema.names)
+    return sum(len(it.encode()) if isinstance(it, str) else 8 for it in values if it is not None)
 
 
 def _users_state(lake: Lake, wanted: Wanted) -> Iterator[StateRow]:
@@ -278,7 +313,6 @@ def _users_state(lake: Lake, wanted: Wanted) -> Iterator[StateRow]:
 def _fresh_state(lake: Lake, app_name: str, user_id: str | None) -> Iterator[StateRow]:
     """Yield what is not packed of the state of an app's users, or of one; some of it twice."""
     logs = app_logs(app_name) if user_id is None else user_logs(app_name, user_id)
-    entries = app_entries(app_name) if user_id is None else Scope(app_name, user_id).entries
-    yield from fresh_state(lake, app_name, entries).rows.values()
+    yield from fresh_rows(lake, STATE, app_name, user_id)
     for view, _ in lake.sessions.fresh(app_name, logs, logs + "\x7f"):
         yield from shared_of(view.rows())

@@ -14,7 +14,15 @@ from lakestore.checks import check_number
 from lakestore.errors import InputError
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.prune import Asked, PruneReport, instant, run_step
-from lakestore.jobs.pruning import Pruned, Wanted, idle, idle_sessions, idle_state, old_events
+from lakestore.jobs.pruning import (
+    Pruned,
+    Wanted,
+    idle,
+    idle_sessions,
+    idle_state,
+    old_events,
+    old_telemetry,
+)
 from lakestore.jobs.running import Running, check_lake
 from lakestore.lake import Lake
 
@@ -31,9 +39,11 @@ class RetentionPolicy:
     """See `prune_events`."""
     user_state_idle_days: int | None = None
     """See `prune_user_state`."""
+    telemetry_older_than_days: int | None = None
+    """See `prune_telemetry`."""
 
     def __post_init__(self) -> None:
-        for name in ("sessions_idle_days", "events_older_than_days", "user_state_idle_days"):
+        for name in (field.name for field in fields(self) if field.name.endswith("_days")):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), least=1)
         check_number("sessions_keep_last", self.sessions_keep_last)
@@ -118,4 +128,9 @@ class RetentionPolicy:
             before = instant("user_state_idle_days", self.user_state_idle_days, now, lake)
             asked = Asked(before, app_name, dry_run=dry_run)
             reports.append(run_step(lake, "state", partial(idle_state, running=running), asked))
+        if self.telemetry_older_than_days is not None:
+            before = instant("telemetry_older_than_days", self.telemetry_older_than_days, now, lake)
+            asked = Asked(before, app_name, dry_run=dry_run)
+            step = partial(old_telemetry, running=running)
+            reports.append(run_step(lake, "telemetry", step, asked))
         return tuple(reports)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from lakestore.checks import check_number
 from lakestore.errors import FormatError, NotFoundError, StorageError
-from lakestore.history.archive import EVENTS
+from lakestore.history.archive import EVENTS, KEYED, STATE, Keyed
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.by_user import Figures, Users
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
@@ -20,7 +21,6 @@ from lakestore.lake import Lake
 from lakestore.log.commits import LogFiles
 from lakestore.log.entries import name_of, parse_entry
 from lakestore.log.keys import (
-    app_entries,
     app_logs,
     app_manifests,
     app_packs,
@@ -72,6 +72,8 @@ class AppStats:
     """Objects that opening each of these once reads of their logs."""
     entries: int = 0
     """Entries of shared state that are not packed."""
+    other_entries: int = 0
+    """Those of other tables; opening a session reads none of them."""
 
     @property
     def requests_now(self) -> int:
@@ -106,7 +108,7 @@ class AppStats:
     @property
     def _has_fresh(self) -> bool:
         """Whether compaction would find anything to pack."""
-        return bool(self.fresh_sessions or self.entries)
+        return bool(self.fresh_sessions or self.entries or self.other_entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,18 +264,22 @@ class _Counting:
 
     def _count_entries(self, manifest: Manifest) -> None:
         packed = self._archive.folded(manifest) if manifest.number else frozenset()
-        for folder, objects in grouped(self._store.list(app_entries(self._stats.app_name))):
-            user = user_in(folder)
-            both = self._both(user) if user else (self._stats.total,)
-            for one in objects:
-                self._add(one)
-                entry = parse_entry(one.key)
-                if entry is None:
-                    continue
-                fresh = name_of(entry.key) not in packed
-                self._stats.entries += fresh
-                for figures in both:
-                    figures.fresh_objects += fresh
-                    figures.fresh_bytes += one.size if fresh else 0
-                    figures.covered_objects += not fresh
-                    figures.covered_bytes += 0 if fresh else one.size
+        for kind in KEYED:
+            for folder, objects in grouped(self._store.list(kind.prefix(self._stats.app_name))):
+                user = user_in(folder)
+                both = self._both(user) if user else (self._stats.total,)
+                for one in objects:
+                    self._add(one)
+                    if parse_entry(one.key) is not None:
+                        self._count_entry(kind, one, name_of(one.key) not in packed, both)
+
+    def _count_entry(
+        self, kind: Keyed[Any], one: StoredObject, fresh: bool, both: Sequence[Figures]
+    ) -> None:
+        self._stats.entries += fresh and kind is STATE
+        self._stats.other_entries += fresh and kind is not STATE
+        for figures in both:
+            figures.fresh_objects += fresh
+            figures.fresh_bytes += one.size if fresh else 0
+            figures.covered_objects += not fresh
+            figures.covered_bytes += 0 if fresh else one.size

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from itertools import product
+from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import EVENTS, STATE, Kind
-from lakestore.history.entries import decode_entry
-from lakestore.history.erased import is_erased
+from lakestore.history.archive import EVENTS, KEYED, Keyed, Kind
+from lakestore.history.erased import Sourced, is_erased
 from lakestore.log.entries import list_entries
 from lakestore.log.keys import (
     Scope,
@@ -35,7 +37,6 @@ from lakestore.log.manifests import Manifest, decode, list_manifests
 from lakestore.storage import ObjectStore
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
-from lakestore.tables.state import StateRow
 
 R = TypeVar("R")
 
@@ -62,14 +63,18 @@ class Traces:
             if gone and parsed and parsed[0] <= gone.version:
                 yield key
 
-    def entries(self) -> Iterator[tuple[str, list[StateRow]]]:
+    def entries(self) -> Iterator[tuple[Keyed[Any], str, list[Any]]]:
         """Yield the entries of the user and of the app with a trace, and what else they hold."""
-        for scope in (Scope(self.app_name, self.user_id), Scope(self.app_name, None)):
-            for _, entry in list(list_entries(self.store, scope.entries)):
-                rows = self._read(entry.key, lambda key: decode_entry(key, self.store.get(key)))
-                others = [row for row in rows or () if not self._is_source(row)]
-                if len(others) < len(rows or ()):
-                    yield entry.key, others
+        scopes = (Scope(self.app_name, self.user_id), Scope(self.app_name, None))
+        for kind, scope in product(KEYED, scopes):
+            for _, entry in list(list_entries(self.store, scope.entries_in(kind.entries))):
+                rows = self._read(entry.key, partial(self._rows_of, kind)) or []
+                others = [row for row in rows if not self._is_source(row)]
+                if len(others) < len(rows):
+                    yield kind, entry.key, others
+
+    def _rows_of(self, kind: Keyed[Any], entry: str) -> list[Any]:
+        return kind.read(entry, self.store.get(entry))
 
     def packs(self, besides: Collection[str] = ()) -> Iterator[str]:
         """Yield the packs that have such rows, whether a manifest names them or not.
@@ -92,12 +97,34 @@ class Traces:
             if key in self.clean:
                 continue
             table = table_of(key)
-            if (table == EVENTS.name and any(map(self._is_gone, self._rows(EVENTS, key)))) or (
-                table == STATE.name and any(map(self._is_source, self._rows(STATE, key)))
+            if (table == EVENTS.name and any(map(self._is_gone, self._rows(EVENTS, key)))) or any(
+                table == kind.name and self._names_source(kind, key) for kind in KEYED
             ):
                 yield key
             else:
                 self.clean.add(key)
+
+    def _names_source(self, kind: Keyed[Any], key: str) -> bool:
+        """Tell whether a run has rows from such sessions."""
+        names = [kind.source_user, "session_id", "version"]
+
+        def sources(key: str) -> pa.Table:
+            table = pq.read_table(pa.BufferReader(self.store.get(key)), columns=names)
+            ours = table.filter(pc.equal(table[kind.source_user], self.user_id))
+            return ours.group_by("session_id").aggregate([("version", "min")])
+
+        found = self._read(key, sources)
+        return found is not None and any(
+            session and self._has_ended(session, version)
+            for session, version in zip(
+                found["session_id"].to_pylist(), found["version_min"].to_pylist(), strict=True
+            )
+        )
+
+    def _has_ended(self, session_id: str, version: int) -> bool:
+        """Tell whether a version of a session of the user was erased."""
+        gone = self.erased.get(log_digest(SessionKey(self.app_name, self.user_id, session_id).log))
+        return gone is not None and version <= gone.version
 
     def manifests(self, newest: Manifest) -> Iterator[str]:
         """Yield the manifests before `newest` that name the user."""
@@ -121,13 +148,11 @@ class Traces:
 
         return self._read(key, read) or []
 
-    def _is_source(self, row: StateRow) -> bool:
+    def _is_source(self, row: Sourced) -> bool:
         return row.source_user_id == self.user_id and is_erased(self.erased, row)
 
     def _is_gone(self, row: SessionRow) -> bool:
-        log = SessionKey(row.app_name, row.user_id, row.session_id).log
-        gone = self.erased.get(log_digest(log))
-        return row.user_id == self.user_id and gone is not None and row.version <= gone.version
+        return row.user_id == self.user_id and self._has_ended(row.session_id, row.version)
 
     def _users_rows(self, key: str) -> pa.Table | None:
         """Return ids and versions of the row groups of a pack that may have rows of the user."""

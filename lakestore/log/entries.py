@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lakestore.clock import Clock
 from lakestore.errors import AlreadyExistsError, UnknownOutcomeError
 from lakestore.log.commits import attempts
-from lakestore.log.keys import entry_key, parse_entry_name, user_in
+from lakestore.log.keys import STATE_ENTRIES, entry_key, parse_entry_name, user_in
 from lakestore.storage import Metrics, ObjectStore
 
 
@@ -45,10 +45,12 @@ def parse_entry(key: str) -> Entry | None:
 def name_of(key: str) -> str:
     """Return what tells the entry under `key` from all others of its app, without its user.
 
-    A stamp is one commit's, and of its two scopes one is the app's; or it is one fold's.
+    A stamp is one commit's, and of its two scopes one is the app's; or it is one fold's. Those of
+    other tables than shared state begin with the name of the table.
     """
     name = key.rpartition("/")[2].partition(".")[0]
-    return name if user_in(key) else f"-/{name}"
+    of_scope = name if user_in(key) else f"-/{name}"
+    return of_scope if key.startswith(STATE_ENTRIES) else f"{key.partition('/')[0]}/{of_scope}"
 
 
 def put_entry(

@@ -19,14 +19,15 @@ MARKER_KEY = "lakestore.json"
 
 EVENT_LOGS = "events/log/"
 STATE_ENTRIES = "state/entries/"
+TELEMETRY_ENTRIES = "telemetry/entries/"
 MANIFESTS = "manifests/"
 PACKS = "packs/"
 RUNS = "runs/"
 PROOFS = "proof-"
 """Objects that tell something of the store; nobody needs them later."""
-APPS = (EVENT_LOGS, STATE_ENTRIES, MANIFESTS, PACKS, RUNS)
+APPS = (EVENT_LOGS, STATE_ENTRIES, TELEMETRY_ENTRIES, MANIFESTS, PACKS, RUNS)
 """Under each of these is a folder for each app."""
-RESERVED = ("memory/", "artifacts/", "telemetry/")
+RESERVED = ("memory/", "artifacts/")
 """What later versions keep there is none of ours."""
 
 PACK_ENDING = ".parquet"
@@ -120,7 +121,7 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Scope:
-    """What shared state belongs to: a user of an app, or (`user_id` None) the app."""
+    """What entries belong to: a user of an app, or (`user_id` None) the app."""
 
     app_name: str
     user_id: str | None
@@ -128,8 +129,12 @@ class Scope:
     @property
     def entries(self) -> str:
         """The prefix of the scope's state entries."""
+        return self.entries_in(STATE_ENTRIES)
+
+    def entries_in(self, entries: str) -> str:
+        """Return the prefix of the scope's entries among all `entries` of a table."""
         user = NONE if self.user_id is None else encode_id(self.user_id)
-        return f"{app_entries(self.app_name)}user={user}/"
+        return f"{app_entries(self.app_name, entries)}user={user}/"
 
     def __repr__(self) -> str:
         return f"Scope({self.entries!r})"
@@ -155,9 +160,9 @@ def user_logs(app_name: str, user_id: str) -> str:
     return f"{app_logs(app_name)}user={encode_id(user_id)}/"
 
 
-def app_entries(app_name: str) -> str:
-    """Return the prefix of all state entries of an app and its users."""
-    return f"{STATE_ENTRIES}app={encode_id(app_name)}/"
+def app_entries(app_name: str, entries: str = STATE_ENTRIES) -> str:
+    """Return the prefix of an app's and its users' part of all `entries` of a table."""
+    return f"{entries}app={encode_id(app_name)}/"
 
 
 def commit_key(log: str, version: int) -> str:

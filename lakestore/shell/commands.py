@@ -218,6 +218,7 @@ _PRUNED = {
     "sessions": ("prune_sessions", "idle_days", "sessions that nobody has used for that long"),
     "events": ("prune_events", "older_than_days", "old events of living sessions"),
     "user-state": ("prune_user_state", "idle_days", "user: keys that nobody has set for that long"),
+    "telemetry": ("prune_telemetry", "older_than_days", "measurements of calls from before that"),
 }
 
 
@@ -225,7 +226,7 @@ _PRUNED = {
 @click.argument("what", type=click.Choice(list(_PRUNED)))
 @url_argument
 @click.option("--idle-days", type=click.IntRange(min=1), help="For sessions and user-state.")
-@click.option("--older-than-days", type=click.IntRange(min=1), help="For events.")
+@click.option("--older-than-days", type=click.IntRange(min=1), help="For events and telemetry.")
 @app_option
 @click.option("--user", "user_id", help="Only this user; needs --app.")
 @executor_option
@@ -245,7 +246,7 @@ def prune(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Forget old sessions, old events, or user state that nobody sets any more.
+    """Forget old sessions, events or telemetry, or user state that nobody sets any more.
 
     Tells first what would go, and asks. Gone for readers at once; the bytes go with the next
     compact and sweep.

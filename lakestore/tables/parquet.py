@@ -59,7 +59,7 @@ _ENCODINGS = {
     **_LONG,
     **dict.fromkeys(("token", "previous"), _TEXT),
     **dict.fromkeys(("version", "committed_at", "event_time"), _NUMBER),
-    "stamp": "DELTA_BYTE_ARRAY",
+    **dict.fromkeys(("stamp", "id"), "DELTA_BYTE_ARRAY"),
 }
 """Of columns whose values do not repeat; all others have dictionaries."""
 

@@ -22,6 +22,7 @@ from lakestore.log.keys import SessionKey, commit_key
 from lakestore.log.marker import Limits
 from lakestore.storage import LocalStore
 from tests.support.clocks import ManualClock
+from tests.support.measured import measured, put
 from tests.support.sites import APP, Work
 
 
@@ -236,6 +237,7 @@ def old_url(tmp_path: Path) -> str:
     store = LocalStore(tmp_path / "old")
     with Lake(store, clock=ManualClock()) as lake:
         Work(lake).some(40)
+        put(lake, measured(app_name=APP))
     return str(tmp_path / "old")
 
 
@@ -266,7 +268,12 @@ def test_prune_does_what_was_asked(old_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "measure"), [("events", "--older-than-days"), ("user-state", "--idle-days")]
+    ("what", "measure"),
+    [
+        ("events", "--older-than-days"),
+        ("user-state", "--idle-days"),
+        ("telemetry", "--older-than-days"),
+    ],
 )
 def test_prune_of_what_is_within(old_url: str, what: str, measure: str) -> None:
     """Events and users' keys go, sessions stay, and a second time there is nothing to prune."""

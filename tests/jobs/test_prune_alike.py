@@ -9,10 +9,18 @@ from typing import Any
 import pytest
 
 from lakestore.errors import InputError
-from lakestore.jobs import compact, prune_events, prune_sessions, prune_user_state, sweep
+from lakestore.jobs import (
+    compact,
+    prune_events,
+    prune_sessions,
+    prune_telemetry,
+    prune_user_state,
+    sweep,
+)
 from lakestore.storage import MemoryStore
 from tests.support.aging import AgingLake
 from tests.support.clocks import ManualClock
+from tests.support.measured import measured, put
 
 APPS, USERS = ("a", "b"), ("ana", "ben")
 DAYS = 100
@@ -23,15 +31,16 @@ PRUNES = pytest.mark.parametrize(
         (prune_sessions, "idle_days", "sessions", 1),
         (prune_events, "older_than_days", "events", 2),
         (prune_user_state, "idle_days", "state", 2),
+        (prune_telemetry, "older_than_days", "telemetry", 3),
     ],
-    ids=["sessions", "events", "state"],
+    ids=["sessions", "events", "state", "telemetry"],
 )
 """Each with the name of its days, what it prunes, and how many of that each user has."""
 
 
 @pytest.fixture
 def aging() -> AgingLake:
-    """A lake of two apps of two users, who have each a session, two events and two keys."""
+    """A lake of two apps of two users: each a session, two events, two keys, three measurements."""
     clock = ManualClock()
     made = AgingLake(MemoryStore(clock=clock), clock)
     for app in APPS:
@@ -40,6 +49,9 @@ def aging() -> AgingLake:
             session = made.create("s", app_name=app, user_id=user, state=state)
             made.say(session, "one")
             made.say(session, "two")
+            began = int(clock.wall() * 1e6)
+            rows = (measured(user, "s", app_name=app, started_at=began) for _ in range(3))
+            put(made.lake, *rows)
     return made
 
 

@@ -52,6 +52,11 @@ def key_row(key: str, counter: int, value: str | None = "1") -> StateRow:
     return StateRow(APP, None, key, value, stamp, "s", "ana", 1)
 
 
+def set_rows(*rows: StateRow) -> Changes:
+    """Return what packing these rows makes of the app."""
+    return Changes(keyed={STATE.name: list(rows)})
+
+
 def publisher(lake: Lake, **options: Any) -> Publisher:
     """Return a publisher for the app."""
     return Publisher(lake.environment, lake.sessions.archive, APP, **options)
@@ -107,10 +112,10 @@ def test_a_change_of_what_is_not_there_any_more_is_dropped(site: Site) -> None:
 def test_state_is_the_latest_whoever_publishes_it(site: Site) -> None:
     """Late rows with early stamps change nothing, and of equal ones the pruned one counts."""
     lake = site.lake()
-    publisher(lake).publish(Changes(state=[key_row("a", 5), key_row("b", 5), key_row("b", 6)]))
+    publisher(lake).publish(set_rows(key_row("a", 5), key_row("b", 5), key_row("b", 6)))
     number = newest(lake).number
-    assert publisher(lake).publish(Changes(state=[key_row("a", 4), key_row("b", 6)])) is None
-    publisher(lake).publish(Changes(state=[key_row("a", 5, None), key_row("c", 1)]))
+    assert publisher(lake).publish(set_rows(key_row("a", 4), key_row("b", 6))) is None
+    publisher(lake).publish(set_rows(key_row("a", 5, None), key_row("c", 1)))
     assert newest(lake).number == number + 1
     found = lake.sessions.archive.state(newest(lake), [Scope(APP, None)])[Scope(APP, None)]
     assert sorted((one.key, one.stamp[:17], one.value) for one in found) == [
@@ -118,7 +123,7 @@ def test_state_is_the_latest_whoever_publishes_it(site: Site) -> None:
         ("b", f"{6:017}", "1"),
         ("c", f"{1:017}", "1"),
     ]
-    publisher(lake).publish(Changes(state=[key_row("a", 5, "2")]))
+    publisher(lake).publish(set_rows(key_row("a", 5, "2")))
     assert lake.sessions.shared.read([Scope(APP, None)])[Scope(APP, None)].values() == {
         "b": 1,
         "c": 1,
@@ -263,7 +268,7 @@ def test_rows_of_runs_that_were_merged(site: Site, whole_below: int) -> None:
         return f"u{number % 3}" + "é" * (number % 2), f"s{number % 17:02}"
 
     for turn in range(12):
-        changes = Changes(state=[key_row(f"k{turn % 5}", turn)])
+        changes = set_rows(key_row(f"k{turn % 5}", turn))
         for number in range(turn, turn + 5 + turn):
             place = at(number)
             changes.add(Change(expected.get(place), row(*place, turn + 1)))

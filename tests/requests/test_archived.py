@@ -14,9 +14,9 @@ from lakestore.adk.sync import SyncSessionService
 from lakestore.history.archive import EVENTS, STATE
 from lakestore.jobs.changes import Publisher
 from lakestore.jobs.compact import PACK_BYTES
-from lakestore.jobs.fresh_state import fresh_state
+from lakestore.jobs.fresh_rows import fresh_changes
 from lakestore.jobs.packing import PackTask
-from lakestore.log.keys import app_entries, app_logs
+from lakestore.log.keys import app_logs
 from lakestore.storage import MemoryStore
 from tests.support.archives import APP, delete_packed, event, newest
 from tests.support.clocks import ManualClock
@@ -57,7 +57,8 @@ class Archive:
         prefix = app_logs(APP)
         for changes in PackTask(APP, prefix, prefix + "~", PACK_BYTES).run(lake):
             publisher.publish(changes)
-        publisher.publish(fresh_state(lake, APP, app_entries(APP)).changes())
+        for changes in fresh_changes(lake, APP):
+            publisher.publish(changes)
 
     def _begin(self, service: SyncSessionService, user: int, half: int) -> None:
         name = f"user{user:03}"

@@ -14,7 +14,9 @@ from functools import partial
 from google.adk.sessions.session import Session
 
 from lakestore.adk.appending import session_key
+from lakestore.history.telemetry import put_telemetry
 from lakestore.log.keys import Scope
+from lakestore.tables.telemetry import TelemetryRow
 from tests.simulator.actors import ACTIONS, Actor, facts_of, shared_keys, shared_of
 from tests.simulator.plan import APP, Op
 from tests.simulator.processes import await_done
@@ -231,6 +233,47 @@ def sql(actor: Actor, op: Op) -> None:
             state = json.loads(row[2])
             ids = tuple(event for text in row[3] or () for event in _ids_in(text))
             call.seen.append(Seen(name, state.get("life"), ids, last=state.get("last")))
+
+
+@action("measure")
+def measure(actor: Actor, op: Op) -> None:
+    """Store what a plugin has measured of a session, and again, as a plugin does that is unsure."""
+    session = actor.handle(op)
+    if session is None:
+        return
+    process, life = actor.process, session.state.get("life")
+    lake = process.lake
+    marker = str(session._storage_update_marker or "0").partition(":")[0]
+    row = TelemetryRow(
+        app_name=APP,
+        user_id=op.user,
+        id=actor.name_anew(),
+        stamp="",
+        kind="run",
+        session_id=op.session,
+        version=int(marker) if marker.isdigit() else 0,
+        invocation_id=str(life),
+        started_at=int(lake.clock.wall() * 1_000_000),
+    )
+    for attempt in range(op.tries):
+        if attempt and op.seconds:
+            wait(actor, op)
+        actor.call(
+            "measure",
+            lambda: put_telemetry(lake.environment, [row]),
+            session=(op.user, op.session),
+            life=life,
+            measured=(row.id,),
+        )
+
+
+@action("telemetry")
+def telemetry(actor: Actor, op: Op) -> None:
+    """Ask the catalog for all telemetry."""
+    query = f"SELECT id FROM telemetry WHERE app_name = '{APP}' ORDER BY id"
+    call, rows = actor.call("telemetry", lambda: actor.process.lake.sql(query).fetchall())
+    if call.is_ok:
+        call.measured = tuple(row[0] for row in rows)
 
 
 def _ids_in(text: str) -> list[str]:

@@ -198,7 +198,7 @@ class Actor:
         """Make events that nobody else makes."""
         made = []
         for i in range(op.events):
-            event_id = op.event or self._name()
+            event_id = op.event or self.name_anew()
             sets = {} if i and op.do != "talk" else dict.fromkeys(op.sets, event_id)
             delta = {"last": event_id, **sets}
             made.append(
@@ -212,7 +212,7 @@ class Actor:
             )
         return made
 
-    def _name(self) -> str:
+    def name_anew(self) -> str:
         """Return a name that nothing else in the history has."""
         where = self.where
         self._named[where] = self._named.get(where, 0) + 1

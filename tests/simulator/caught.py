@@ -77,6 +77,9 @@ BY_SCENARIO = {
     "what follows an erase counts": "T5",
     "the app's state outlives an erase": "E app",
     "dead rows are erased too": "E packs",
+    "telemetry has keys": "M packed",
+    "names of telemetry are binding": "M pruned",
+    "telemetry of erased sessions": "M erased",
 }
 """The scenario that breaks without the rule."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.simulator.forgetting import Forgetting
+from tests.simulator.measured import check_measured
 from tests.simulator.raw import Stored
 from tests.simulator.record import Call, Name, Seen
 from tests.simulator.shared_state import check_shared
@@ -21,7 +22,7 @@ from tests.simulator.shared_state import check_shared
 def check(calls: Sequence[Call], names: Sequence[Name]) -> list[str]:
     """Return what is wrong, a sentence each, the plainest first."""
     forgetting = Forgetting(calls)
-    found = [*_errors(calls), *check_shared(calls, forgetting)]
+    found = [*_errors(calls), *check_shared(calls, forgetting), *check_measured(calls)]
     for name in names:
         found += _Session(name, calls, forgetting).check()
     return found

@@ -66,6 +66,12 @@ def prune_state(actor: Actor, op: Op) -> None:
     _prune(actor, op, jobs.prune_user_state, "idle_days")
 
 
+@action("prune telemetry")
+def prune_telemetry(actor: Actor, op: Op) -> None:
+    """Forget what was measured `seconds` ago."""
+    _prune(actor, op, jobs.prune_telemetry, "older_than_days")
+
+
 def _prune(actor: Actor, op: Op, prune: Callable[..., Any], days: str) -> None:
     lake, user = actor.process.lake, None if op.user == "*" else op.user
     before = int(lake.clock.wall() - op.seconds)

@@ -154,12 +154,13 @@ def _follows(stack: ExitStack) -> None:
 
 @without("the app's state outlives an erase", "without a word of who has set it")
 def _app_state(stack: ExitStack) -> None:
-    original = Keep.state
+    original = Keep.keyed
 
-    def state(self: Keep, row: Any) -> Any:
-        return original(self, row) if original(self, row) == row else None
+    def keyed(self: Keep, kind: Any) -> Any:
+        kept = original(self, kind)
+        return kept and (lambda row: row if kept(row) == row else None)
 
-    set_(stack, Keep, "state", state)
+    set_(stack, Keep, "keyed", keyed)
 
 
 @without("dead rows are erased too", "packs are looked through, whatever runs refer to")

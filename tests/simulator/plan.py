@@ -101,7 +101,14 @@ JOBS = {
     "finish": 2,
 }
 """What jobs do in histories with jobs, and how often, besides the rest."""
-FORGETTING = {"prune sessions", "prune events", "prune state", "erase", "finish"}
+FORGETTING = {
+    "prune sessions",
+    "prune events",
+    "prune state",
+    "prune telemetry",
+    "erase",
+    "finish",
+}
 """Those that take something away."""
 _WITH_JOBS = {**_WEIGHTS, "append": 20, "talk": 2, "roll up": 4, **JOBS}
 _PACKING = {**_SWEEPING, "append": 16, "overtake": 4, "roll up": 3, "compact": 20, "sweep": 16}

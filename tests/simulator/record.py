@@ -67,6 +67,8 @@ class Call:
     """The events that it appends."""
     writes: Mapping[SharedKey, str] = field(default_factory=dict)
     """What it sets in shared state: for each key a value that nothing else sets."""
+    measured: tuple[str, ...] = ()
+    """The rows of telemetry that it stores, or is shown, each as often as it is."""
     turn: str = ""
     """The invocation that these events belong to."""
     handle: int = 0

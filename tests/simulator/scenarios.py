@@ -5,5 +5,6 @@ from tests.simulator.scenarios_of_forgetting import FORGETTING
 from tests.simulator.scenarios_of_jobs import JOBS
 from tests.simulator.scenarios_of_logs import LOGS
 from tests.simulator.scenarios_of_state import STATE
+from tests.simulator.scenarios_of_telemetry import TELEMETRY
 
-SCENARIOS: dict[str, Scenario] = {**LOGS, **STATE, **JOBS, **FORGETTING}
+SCENARIOS: dict[str, Scenario] = {**LOGS, **STATE, **JOBS, **FORGETTING, **TELEMETRY}

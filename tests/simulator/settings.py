@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from lakestore.jobs import departed, fresh_state
+from lakestore.jobs import departed, fresh_rows
 from tests.simulator.store import GRACE, LONGEST_LIFE
 
 KEPT = LONGEST_LIFE + GRACE
@@ -20,6 +20,6 @@ def small() -> Iterator[None]:
     with (
         patch.object(departed, "KEPT", int(KEPT * 1_000_000)),
         patch.object(departed, "LOOK_EVERY", int(GRACE * 1_000_000)),
-        patch.object(fresh_state, "_WORTH_NAMING", 1),
+        patch.object(fresh_rows, "_WORTH_NAMING", 1),
     ):
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 
 from tests.simulator import actions as actions  # what actors can do
@@ -117,9 +118,9 @@ class World:
             actor.do(Op("list", user="*"))
         for user in sorted({name[0] for name in self.names}):
             everyone[-1].do(Op("user events", user=user))
-        if "sql" in done:
-            for actor in (*actors, everyone[-1]):
-                actor.do(Op("sql"))
+        asked = [ask for do, ask in (("sql", "sql"), ("measure", "telemetry")) if do in done]
+        for ask, actor in product(asked, (*actors, everyone[-1])):
+            actor.do(Op(ask))
         if done & set(JOBS):
             everyone[-1].do(Op("check"))
 

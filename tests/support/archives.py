@@ -126,7 +126,7 @@ def delete_packed(lake: Lake, store: ObjectStore, app: str = APP) -> int:
 def _is_packed(lake: Lake, entry: str, store: ObjectStore) -> bool:
     rows = {STATE.place(row): row for row in decode_entry(entry, store.get(entry))}
     app = next(iter(rows.values())).app_name
-    packed = lake.sessions.archive.state_at(newest(lake, app), rows)
+    packed = lake.sessions.archive.rows_at(STATE, newest(lake, app), rows)
     return all(place in packed and not packed[place].precedes(rows[place]) for place in rows)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakestore.tables.events import EventRow, Kind
 from lakestore.tables.memory import MemoryRow, place_of
 from lakestore.tables.state import StateRow
+from lakestore.tables.telemetry import RowKind, TelemetryRow
 
 _TEXTS = st.text(max_size=12)
 _IDS = st.text(min_size=1, max_size=12)
@@ -53,6 +54,30 @@ def event_rows() -> st.SearchStrategy[list[EventRow]]:
         stamp=st.none() | STAMPS,
         state_delta=st.none() | _json(_OBJECTS),
         event_json=st.none() | _event_json(),
+    )
+    return st.lists(row, min_size=1, max_size=4)
+
+
+def telemetry_rows() -> st.SearchStrategy[list[TelemetryRow]]:
+    """Generate some rows of the table `telemetry`."""
+    kinds: list[RowKind] = ["model", "tool", "run"]
+    texts, counts = st.none() | _TEXTS, st.none() | st.integers(0, 2**63 - 1)
+    optional = ("agent", "event_id", "call_id", "model", "tool_name", "error_type", "cause_id")
+    counted = ("duration_us", "first_token_us", "prompt_tokens", "output_tokens", "total_tokens")
+    row = st.builds(
+        TelemetryRow,
+        app_name=_IDS,
+        user_id=_IDS,
+        id=STAMPS,
+        stamp=STAMPS,
+        kind=st.sampled_from(kinds),
+        session_id=_IDS,
+        version=st.integers(0, 2**63 - 1),
+        invocation_id=_TEXTS,
+        started_at=MICROS,
+        error_message=texts,
+        **dict.fromkeys(optional, texts),
+        **dict.fromkeys(counted, counts),
     )
     return st.lists(row, min_size=1, max_size=4)
 

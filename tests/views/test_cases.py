@@ -15,6 +15,7 @@ from lakestore.catalog import VIEWS
 from lakestore.jobs import compact
 from lakestore.storage import MemoryStore
 from tests.support.lake_builder import a_log
+from tests.support.measured import measured, put
 
 ODD_IDS = [
     "o'brien",
@@ -74,9 +75,11 @@ def test_one_session_id_of_many(store: MemoryStore, lake: Lake, view: str) -> No
     for user in ODD_IDS:
         full(store, user_id=user)
     full(store, user_id="7", app_name="it's")
+    users = [*(("travel", user) for user in ODD_IDS), ("it's", "7")]
+    put(lake, *(measured(user, "main", app_name=app) for app, user in users))
     count = f"select app_name, user_id, count(*) from {view} group by all"
     found = {(app, user): number for app, user, number in lake.sql(count).fetchall()}
-    assert set(found) == {("travel", user) for user in ODD_IDS} | {("it's", "7")}
+    assert set(found) == set(users)
     assert len(set(found.values())) == 1
     for user in ODD_IDS:
         mine = lake.sql(f"from {view} where user_id = ? and app_name = 'travel'", [user])

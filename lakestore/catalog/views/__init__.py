@@ -1,6 +1,7 @@
 """The views that SQL sees: their columns, what each means, and the queries behind them."""
 
 from lakestore.catalog.views.definitions import VIEWS, definitions, views_with
+from lakestore.catalog.views.telemetry import answers
 from lakestore.catalog.views.view import Column, View, quoted
 
-__all__ = ["VIEWS", "Column", "View", "definitions", "quoted", "views_with"]
+__all__ = ["VIEWS", "Column", "View", "answers", "definitions", "quoted", "views_with"]

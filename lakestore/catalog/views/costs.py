@@ -11,7 +11,7 @@ _COSTS = {
     "tool_use_cost": Column(NUMBER, "of what total_tokens counts besides: results of tools"),
     "cost": Column(NUMBER, "all of them, in the currency of the prices; null where unknown"),
 }
-_LEFT_OUT = ("tool_use_tokens",)
+_LEFT_OUT = ("tool_use_tokens", "latency_ms", "time_to_first_token_ms")
 
 # Some models count thoughts into the output, some beside it: the total tells. So no query for
 # costs opens the JSON. Prices are looked up once for each model that there is.

@@ -13,6 +13,7 @@ from lakestore.catalog.views.marks import internal_views
 from lakestore.catalog.views.messages import MESSAGES
 from lakestore.catalog.views.sessions import sessions
 from lakestore.catalog.views.state_changes import STATE_CHANGES
+from lakestore.catalog.views.telemetry import MEASURED, TELEMETRY, answers
 from lakestore.catalog.views.tool_calls import TOOL_CALLS
 from lakestore.catalog.views.turns import TURNS
 from lakestore.catalog.views.view import View, literal, quoted
@@ -30,6 +31,7 @@ def views_with(state_columns: Sequence[str] = ()) -> Mapping[str, View]:
         "state_changes": STATE_CHANGES,
         "errors": ERRORS,
         "costs": COSTS,
+        "telemetry": TELEMETRY,
     }
 
 
@@ -41,6 +43,9 @@ def definitions(views: Mapping[str, View] = VIEWS) -> Iterator[str]:
     """Yield the statements that create `views`, each with its meaning as a comment."""
     yield from macros()
     yield from internal_views()
+    for name, query in MEASURED.items():
+        yield f"CREATE VIEW internal.{name} AS {query}"
+    yield answers(False)
     for name, view in views.items():
         yield f"CREATE VIEW {quoted(name)} AS {view.query}"
         yield f"COMMENT ON VIEW {quoted(name)} IS {literal(view.meaning)}"

@@ -1,6 +1,12 @@
 """The view `errors`: whatever went wrong, in models, agents and tools."""
 
-from lakestore.catalog.views.marks import IS_REWOUND, IS_SUMMARISED, JOIN_MARKS, SESSION
+from lakestore.catalog.views.marks import (
+    IS_REWOUND,
+    IS_SUMMARISED,
+    JOIN_MARKS,
+    SESSION,
+    same_session,
+)
 from lakestore.catalog.views.view import (
     EVENT,
     EVENT_TIME,
@@ -17,9 +23,13 @@ _COLUMNS = {
     **PLACE,
     **EVENT,
     **EVENT_TIME,
-    "source": Column(TEXT, "event: the model or the run failed; tool: a tool reports a failure"),
+    "source": Column(
+        TEXT,
+        "event: the model or the run failed; tool: a tool reports a failure; telemetry: a call or"
+        " a run has raised what no event of its turn tells of",
+    ),
     "author": Column(TEXT, "the agent, or user"),
-    "error_code": Column(TEXT, "the code, null for tools"),
+    "error_code": Column(TEXT, "the code, null for tools; of telemetry the class that was raised"),
     "error_message": Column(TEXT, "what it says of itself"),
     "model": Column(TEXT, "the model that answered, if one did"),
     "tool_name": Column(TEXT, "the tool, null for events"),
@@ -28,7 +38,7 @@ _COLUMNS = {
 }
 
 ERRORS = View(
-    "one row an event with an error code or message, or a failure that a tool reports",
+    "one row an event with an error code or message, or a failure that a tool or telemetry tells",
     _COLUMNS,
     f"""
 WITH event AS (
@@ -43,6 +53,15 @@ WITH event AS (
     SELECT *, unnest(internal.failed(internal.tools(event_json))) AS part
     FROM internal.all_events WHERE contains(event_json, '"function')
   )
+  UNION ALL
+  SELECT {SESSION}, version, 0, event_id, invocation_id,
+    started_at + to_microseconds(coalesce(duration_us, 0)), 'telemetry', agent, error_type,
+    error_message, model, tool_name, call_id, false
+  FROM internal.measured AS row WHERE error_type IS NOT NULL AND cause_id IS NULL
+    AND NOT EXISTS (
+      FROM internal.all_events AS told WHERE {same_session("told", "row")}
+        AND told.invocation_id = row.invocation_id AND told.error_code = row.error_type
+    )
 )
 SELECT event.* EXCLUDE (is_compaction), {IS_REWOUND} AS is_rewound, {IS_SUMMARISED} AS is_summarised
 FROM event {JOIN_MARKS}

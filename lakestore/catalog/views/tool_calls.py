@@ -1,6 +1,13 @@
 """The view `tool_calls`: each call of a tool, with what came of it."""
 
-from lakestore.catalog.views.marks import IS_REWOUND, IS_SUMMARISED, JOIN_MARKS, SESSION
+from lakestore.catalog.views.marks import (
+    IS_REWOUND,
+    IS_SUMMARISED,
+    JOIN_MARKS,
+    SESSION,
+    of,
+    same_session,
+)
 from lakestore.catalog.views.view import (
     COUNT,
     EVENT,
@@ -30,15 +37,23 @@ _COLUMNS = {
     "is_long_running": Column(FLAG, "whether the call waits for people or another system"),
     "status": Column(
         TEXT,
-        "ok, error, or pending: not answered, or of a long-running call, not by the user as yet",
+        "ok, error, or pending: not answered, or of a long-running call, not by the user as yet;"
+        " error also without an answer, where telemetry tells that the call has raised",
     ),
     "answers": Column(COUNT, "how often it was answered; a long-running call mostly twice"),
     "answered_at": Column(TIME, "time of the last answer"),
     "answer_event_id": Column(TEXT, "the event of the last answer"),
     "result": Column(TEXT, "JSON of the last answer"),
-    "error": Column(TEXT, "what the tool says went wrong, null when nothing did"),
+    "error": Column(
+        TEXT, "what the tool says went wrong, or what it raised; null when nothing is known to have"
+    ),
     "gap_seconds": Column(
         NUMBER, "seconds from the call to the answer that settled it, null while pending"
+    ),
+    "duration_ms": Column(
+        NUMBER,
+        "milliseconds that the tool itself took, the last time that it ran for this call;"
+        " null without telemetry",
     ),
     **MARKS,
 }
@@ -69,7 +84,7 @@ WITH found AS (
     ) AS nth
   FROM parts
 ), matched AS (
-  SELECT {SESSION},
+  SELECT {SESSION}, key,
     any_value({{'version': version, 'ordinal': ordinal, 'place': place, 'event_id': event_id,
       'invocation_id': invocation_id, 'time': event_time, 'agent': author, 'branch': branch,
       'id': id, 'name': name, 'long': is_long_running, 'compacts': is_compaction
@@ -93,17 +108,25 @@ WITH found AS (
     CASE WHEN call.name = 'transfer_to_agent' THEN arguments ->> 'agent_name' END AS transfer_to,
     call.long AS is_long_running, call.compacts AS is_compaction, answers, last.time AS answered_at,
     last.event_id AS answer_event_id, result::VARCHAR AS result,
-    CASE WHEN call.long THEN settled_by_user ELSE settled END AS settling
+    CASE WHEN call.long THEN settled_by_user ELSE settled END AS settling,
+    count(*) OVER (PARTITION BY {SESSION}, key) = 1 AS is_only
   FROM matched WHERE call IS NOT NULL
+), measured AS (
+  SELECT event.* , CASE WHEN is_only THEN executions ELSE list_filter(executions,
+      lambda one: one.invocation_id = event.invocation_id) END[-1] AS execution
+  FROM event LEFT JOIN internal.measured_tools AS measured
+    ON {same_session("event", "measured")} AND event.call_id = measured.call_id
 )
-SELECT event.app_name, event.user_id, event.session_id, version, ordinal, place,
+SELECT {of("event")}, version, ordinal, place,
   event_id, invocation_id, event_time AS called_at, agent, branch, call_id, tool_name, arguments,
   transfer_to, is_long_running,
-  CASE WHEN settling IS NULL THEN 'pending' WHEN settling.error IS NULL THEN 'ok' ELSE 'error' END
-    AS status,
-  answers, answered_at, answer_event_id, result, settling.error AS error,
+  CASE WHEN settling IS NULL THEN CASE WHEN execution.error IS NULL THEN 'pending' ELSE 'error' END
+    WHEN settling.error IS NULL THEN 'ok' ELSE 'error' END AS status,
+  answers, answered_at, answer_event_id, result,
+  CASE WHEN settling IS NULL THEN execution.error ELSE settling.error END AS error,
   (epoch_us(settling.time) - epoch_us(event_time)) / 1000000 AS gap_seconds,
+  execution.duration_ms AS duration_ms,
   {IS_REWOUND} AS is_rewound, {IS_SUMMARISED} AS is_summarised
-FROM event {JOIN_MARKS}
+FROM measured AS event {JOIN_MARKS}
 """,
 )

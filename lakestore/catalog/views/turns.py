@@ -1,6 +1,6 @@
 """The view `turns`: one row an invocation, from what a user said to what came of it."""
 
-from lakestore.catalog.views.marks import SESSION
+from lakestore.catalog.views.marks import SESSION, of, same_session
 from lakestore.catalog.views.view import (
     COUNT,
     FLAG,
@@ -64,6 +64,12 @@ _COLUMNS = {
     "final_answer": Column(TEXT, "the text of the last final response; null without"),
     "events": Column(COUNT, "how many events it has"),
     **COUNTS,
+    "run_ms": Column(
+        NUMBER, "milliseconds that its runs took together, by the plugin; null without telemetry"
+    ),
+    "model_ms": Column(NUMBER, "milliseconds of all its calls of models; the same"),
+    "tool_ms": Column(NUMBER, "milliseconds of all its calls of tools, side by side or not"),
+    "outcome": Column(TEXT, "of the last run: ok, error, unfinished; null without telemetry"),
     "is_rewound": Column(FLAG, "whether a later rewind took all of it out of the conversation"),
     "is_summarised": Column(FLAG, "whether models get a summary in place of all of it by now"),
 }
@@ -72,10 +78,11 @@ TURNS = View(
     "one row an invocation in which something was said, called, answered or failed",
     _COLUMNS,
     f"""
-SELECT {SESSION}, row_number() OVER (PARTITION BY {SESSION} ORDER BY first) AS turn,
-  invocation_id, started_at, ended_at,
+SELECT {of("turn")}, row_number() OVER (PARTITION BY {of("turn")} ORDER BY first) AS turn,
+  turn.invocation_id, started_at, ended_at,
   (epoch_us(ended_at) - epoch_us(started_at)) / 1000000 AS duration_seconds,
-  * EXCLUDE ({SESSION}, invocation_id, started_at, ended_at, first)
+  turn.* EXCLUDE ({SESSION}, invocation_id, started_at, ended_at, first, is_rewound, is_summarised),
+  run_ms, model_ms, tool_ms, outcome, is_rewound, is_summarised
 FROM (
   SELECT {SESSION}, invocation_id, min(internal.position(version, ordinal)) AS first,
     min(event_time) AS started_at, max(event_time) AS ended_at,
@@ -89,6 +96,7 @@ FROM (
   FROM internal.marked
   GROUP BY {SESSION}, invocation_id
   HAVING bool_or({IS_SPOKEN})
-)
+) AS turn LEFT JOIN internal.measured_turns AS measured
+  ON {same_session("turn", "measured")} AND turn.invocation_id = measured.invocation_id
 """,
 )

@@ -46,13 +46,13 @@ def test_a_refresh_takes_in_what_is_new(store: MemoryStore, catalog: Catalog) ->
 def test_only_what_is_new_is_fetched(
     store: MemoryStore, catalog: Catalog, metrics: Metrics
 ) -> None:
-    """A refresh lists logs, then manifests, and reads each new commit; if none is, that is all."""
+    """A refresh lists logs, entries and manifests, and reads each new commit; else that is all."""
     log = a_log(store).create().say("a")
     a_log(store, "s2").create()
-    assert requests_of(metrics, catalog.refresh) == {"LIST": 2, "GET": 3}
-    assert requests_of(metrics, catalog.refresh) == {"LIST": 2}
+    assert requests_of(metrics, catalog.refresh) == {"LIST": 3, "GET": 3}
+    assert requests_of(metrics, catalog.refresh) == {"LIST": 3}
     log.say("b")
-    assert requests_of(metrics, catalog.refresh) == {"LIST": 2, "GET": 1}
+    assert requests_of(metrics, catalog.refresh) == {"LIST": 3, "GET": 1}
     assert metrics.retries == 0
 
 

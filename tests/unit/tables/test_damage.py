@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from lakestore.errors import FormatError
 from lakestore.history.rollup import Rollup
 from lakestore.history.rollup import encode as encode_rollup
-from lakestore.tables import events, state
+from lakestore.tables import events, state, telemetry
 from lakestore.tables.events import EventRow
 from lakestore.tables.state import StateRow
+from tests.support.measured import measured
 
 EVENTS = [
     EventRow(
@@ -51,6 +52,7 @@ OBJECTS: dict[str, tuple[bytes, Callable[[bytes], list[Any]]]] = {
     "large-commit": (LARGE_COMMIT, events.decode),
     "rollup": (ROLLUP, read_rollup),
     "entry": (ENTRY, state.decode),
+    "telemetry": (telemetry.encode([measured()]), telemetry.decode),
 }
 of_each_object = pytest.mark.parametrize(("body", "read"), OBJECTS.values(), ids=OBJECTS.keys())
 

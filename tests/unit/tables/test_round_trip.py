@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestore.errors import FormatError
-from lakestore.tables import events, memory, state
+from lakestore.tables import events, memory, state, telemetry
 from lakestore.tables.events import EventRow
 from lakestore.tables.memory import MemoryRow
 from lakestore.tables.state import StateRow
+from lakestore.tables.telemetry import TelemetryRow
 from tests.support.strategies import TEXTS, json_objects, json_values
-from tests.support.table_rows import event_rows, memory_rows, state_rows
+from tests.support.table_rows import event_rows, memory_rows, state_rows, telemetry_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,14 @@ CASES = [
     TableCase("rollup", events, EventRow, event_rows(), events.encode_rollup, events.decode, THIN),
     TableCase("state", state, StateRow, state_rows(), state.encode, state.decode),
     TableCase("memory", memory, MemoryRow, memory_rows(), memory.encode, memory.decode),
+    TableCase(
+        "telemetry",
+        telemetry,
+        TelemetryRow,
+        telemetry_rows(),
+        telemetry.encode,
+        telemetry.decode,
+    ),
 ]
 
 of_each_table = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

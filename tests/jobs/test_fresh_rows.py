@@ -12,9 +12,9 @@ from lakestore import Lake
 from lakestore.history.archive import FOLDED
 from lakestore.jobs import check, compact, erase_user, prune_user_state, sweep
 from lakestore.jobs.changes import Publisher
-from lakestore.jobs.fresh_state import fresh_state
+from lakestore.jobs.fresh_rows import fresh_changes
 from lakestore.log.commits import Marker
-from lakestore.log.keys import Scope, SessionKey, app_entries, entry_key, run_key
+from lakestore.log.keys import Scope, SessionKey, entry_key, run_key
 from lakestore.storage import ObjectStore
 from lakestore.tables import state
 from lakestore.tables.state import StateRow
@@ -137,7 +137,7 @@ def test_two_that_compact_at_once_name_what_both_have_read(busy: Busy) -> None:
     """Who loses the race for a number keeps what the winner has named."""
     busy.work(20)
     with busy.site.open() as first, busy.site.open() as second:
-        slow = fresh_state(first, APP, app_entries(APP)).changes()
+        (slow,) = fresh_changes(first, APP)
         busy.work(10)
         compact(second)
         Publisher(first.environment, first.sessions.archive, APP).publish(slow)
