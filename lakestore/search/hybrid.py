@@ -17,8 +17,10 @@ from lakestore.search.index import Hit, Index, Scores, best, hits_of, locked
 from lakestore.search.postings import Numbers
 from lakestore.search.rows import Mask
 
-DEPTH = 100
-"""How many of each list are fused, at least."""
+DEPTH = 10
+"""How many of each list are fused, or as many as are asked for if that is more: what a search by
+either alone returns, as search engines do by default. From longer lists, what stands low in both
+comes before what is the best in one."""
 K = 60
 """What is added to a rank before it is turned over, as in the paper on reciprocal rank fusion."""
 
