@@ -275,7 +275,7 @@ def test_demo_in_memory(tmp_path: Path) -> None:
 def test_help_lists_the_commands() -> None:
     """`--help` names every command with a sentence."""
     text = run("--help").output
-    for command in ("demo", "init", "show", "sql"):
+    for command in ("demo", "init", "report", "show", "sql"):
         assert f"\n  {command} " in text
         assert run(command, "--help").exit_code == 0
 

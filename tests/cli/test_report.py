@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -101,6 +103,18 @@ def test_what_makes_no_sense_is_refused(url: str, options: list[str], says: str)
     assert told.exit_code in (1, 2)
     assert says in told.stderr
     assert not Path("report.html").exists()
+
+
+def test_without_the_extra_it_says_what_to_install(url: str, tmp_path: Path) -> None:
+    """Where what draws is missing, one line says how to get it."""
+    code = "import sys; sys.modules['altair'] = None; from lakestore.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "report", url], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    told = "Error: charts need Altair: pip install 'lakestore[report]'\n"
+    assert done.stderr.decode() == told
+    assert list(tmp_path.glob("*.html")) == []
 
 
 @pytest.mark.parametrize("text", ["{", '{"m": {"prompt": 1}}', "[1]", '{"m": 3}', "\udc80"])
