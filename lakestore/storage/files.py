@@ -27,6 +27,11 @@ SCHEME = "lakestore"
 
 _SIZES_REMEMBERED = 65_536
 _BYTES_REMEMBERED = 64 * 2**20
+_BLIND = 1_000_000
+"""How much DuckDB reads for the pages of a list, whatever they take: of row groups of a few hundred
+kilobytes each byte would be fetched several times."""
+_AHEAD = 4 * 2**20
+_BEHIND = 2 * 2**20
 _NEVER_CHANGED = datetime.fromtimestamp(0, UTC)
 
 
@@ -137,6 +142,8 @@ class RangeFile(io.RawIOBase):
         self._size = size
         self._end = end
         self._here = local()
+        self._blind = Lock()
+        self._block = (0, b"")
 
     @override
     def readable(self) -> bool:
@@ -164,10 +171,27 @@ class RangeFile(io.RawIOBase):
         known = start - self._size + len(self._end)
         if known >= 0:
             body = self._end[known : known + wanted]
+        elif wanted == _BLIND:
+            body = self._read_blindly(start)
         else:
             body = self._store.get_range(self._key, start, wanted) if wanted else b""
         self._here.position = start + len(body)
         return body
+
+    def _read_blindly(self, start: int) -> bytes:
+        """Read what threads ask for that go through neighbouring row groups: each byte once."""
+        with self._blind:
+            at, block = self._block
+            end = at + len(block)
+            if not at <= start <= end:
+                at, block = start, self._store.get_range(self._key, start, _BLIND)
+            elif start + _BLIND > end:
+                more = min(start + _AHEAD, self._size) - end
+                kept = max(at, start - _BEHIND)
+                block = block[kept - at :] + self._store.get_range(self._key, end, more)
+                at = kept
+            self._block = (at, block)
+            return block[start - at : start - at + _BLIND]
 
     @override
     def readinto(self, buffer: Buffer) -> int:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
 from google.adk.sessions.sqlite_session_service import CREATE_SCHEMA_SQL
 
@@ -35,6 +36,8 @@ DAYS = 90
 _PACK_BYTES = 128 * 2**20
 _BEGIN = 1_760_000_000
 _AT_ONCE = 1_000
+_WORDS = [f"{number * 2_654_435_761 % 2**32:x}"[: 3 + number % 6] for number in range(5_000)]
+"""Texts of agents take about 145 bytes an event when they are packed, and so do such words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,16 @@ class Stored:
 
 def session(number: int, length: int) -> list[Stored]:
     """Return the events of a session, some of them by models; sessions begin on all days alike."""
-    found = []
+    found, random = [], Random(number)
     for place, (event_id, turn, ours, adks) in enumerate(_pattern(length)):
         at = _BEGIN + number * 7_919 % (DAYS * 86_400) + place * 7.5
         model = MODELS[(number + place) % len(MODELS)]
-        named = f"{number:07}-{event_id}"
+        named, words = f"{number:07}-{event_id}", " ".join(random.choices(_WORDS, k=24))
         ours, adks = (
-            text.replace("AN-ID", named).replace("A-MODEL", model).replace("123456.5", repr(at))
+            text.replace("AN-ID", named)
+            .replace("A-MODEL", model)
+            .replace("123456.5", repr(at))
+            .replace(" A-TEXT", f" {words}")
             for text in (ours, adks)
         )
         found.append(Stored(named, turn, at, ours, adks))
@@ -75,6 +81,13 @@ def _pattern(length: int) -> list[tuple[str, str, str, str]]:
             event_id, event.id, event.timestamp = event.id, "AN-ID", 123456.5
             if event.usage_metadata is not None:
                 event.model_version = "A-MODEL"
+            for part in (event.content and event.content.parts) or ():
+                if part.text:
+                    part.text += " A-TEXT"
+                elif part.function_call and part.function_call.args:
+                    part.function_call.args["note"] = "about A-TEXT"
+                elif part.function_response and part.function_response.response:
+                    part.function_response.response["note"] = "about A-TEXT"
             texts = [event.model_dump_json(exclude_none=True, by_alias=it) for it in (True, False)]
             made.append((event_id, event.invocation_id, texts[0], texts[1]))
         _patterns[length] = made

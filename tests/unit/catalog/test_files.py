@@ -85,6 +85,23 @@ def test_a_point_look_up_reads_little(
     assert metrics.requests["HEAD"] == 2  # one is this test's
 
 
+def test_lists_are_not_read_again_and_again(metrics: Metrics) -> None:
+    """DuckDB reads a million bytes for each list; of small row groups each byte is fetched once."""
+    texts = [f"{n * 2_654_435_761 % 2**64:x}" * 20 for n in range(40_000)]
+    table = pa.table({"text": texts, "list": [[text[:3]] for text in texts]})
+    sink, memory = io.BytesIO(), MemoryStore()
+    pq.write_table(table, sink, row_group_size=1_000, use_dictionary=False, compression="none")
+    memory.put_if_absent(KEY, sink.getvalue())
+    with duckdb.connect(config={"threads": 4}) as connection:
+        connection.register_filesystem(StoreFiles(CountingStore(memory, metrics)))
+        query = "SELECT sum(len(list)), max(list[1]), min(list[1]) FROM read_parquet(?)"
+        found = connection.execute(query, [[f"lakestore://{KEY}"]]).fetchall()
+    firsts = [text[:3] for text in texts]
+    assert found == [(40_000, max(firsts), min(firsts))]
+    assert metrics.bytes_read < 1.5 * memory.size(KEY)
+    assert metrics.requests["GET"] < 60
+
+
 def test_threads_never_disturb_each_other(connection: duckdb.DuckDBPyConnection) -> None:
     """Queries in eight threads, which switch all the time, are all right.
 
