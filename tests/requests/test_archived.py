@@ -102,11 +102,16 @@ def archive(request: pytest.FixtureRequest) -> Archive:
 
 
 @pytest.mark.parametrize(
-    "config",
-    [None, GetSessionConfig(num_recent_events=2), GetSessionConfig(num_recent_events=0)],
-    ids=["all", "recent", "none"],
+    ("config", "events"),
+    [
+        (None, 3),
+        (GetSessionConfig(num_recent_events=2), 2),
+        (GetSessionConfig(num_recent_events=0), 0),
+        (GetSessionConfig(after_timestamp=1_000.0), 3),
+    ],
+    ids=["all", "recent", "none", "after"],
 )
-def test_get_session_cold(archive: Archive, config: GetSessionConfig | None) -> None:
+def test_get_session_cold(archive: Archive, config: GetSessionConfig | None, events: int) -> None:
     """4 LIST and up to 8 GET, in 4 round trips, whatever the lake's size."""
     for user in (0, archive.users // 2, archive.users - 1):
         with archive.reader() as (service, store):
@@ -117,7 +122,7 @@ def test_get_session_cold(archive: Archive, config: GetSessionConfig | None) -> 
                 config=config,
             )
         assert found is not None
-        assert len(found.events) == (3 if config is None else config.num_recent_events)
+        assert len(found.events) == events
         assert found.state["user:name"] == f"user{user:03}"
         assert kinds(store)["list"] == 4
         assert kinds(store)["get"] <= 8
@@ -172,6 +177,15 @@ def test_list_sessions_of_an_app(archive: Archive) -> None:
     assert len(found) == archive.users * archive.sessions
     assert kinds(store)["list"] == 3
     assert kinds(store)["get"] <= 2 + 2 + 2 * 2, store.rounds
+
+
+def test_scan(archive: Archive) -> None:
+    """A LIST of logs, two of manifests, and a GET for each run and pack, however many sessions."""
+    with archive.reader() as (service, store):
+        read = service.lake.scan("events", columns=["user_id", "text"]).read_all()
+    assert read.num_rows == 3 * archive.users * archive.sessions
+    assert kinds(store)["list"] == 3
+    assert kinds(store)["get"] <= 1 + 2 + 2, store.rounds
 
 
 def test_user_events(archive: Archive) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,11 @@ def test_a_kind_that_nobody_knows_is_refused() -> None:
 
 def test_thoughts_are_text_only_when_asked_for() -> None:
     """What the model thought to itself is not searched by default."""
-    parts = [{"text": "hm", "thought": True}, {"text": "Hello"}, {"functionCall": {}}]
+    parts: list[dict[str, Any]] = [
+        {"text": "hm", "thought": True},
+        {"text": "Hello"},
+        {"functionCall": {}},
+    ]
     assert content_text(parts) == "Hello"
     assert content_text(parts, thoughts=True) == "hm\nHello"
     assert content_text(parts[:1]) is None
