@@ -67,6 +67,7 @@ class KeyedRows:
         # As they are inside the change: a round that is begun again has made some of it.
         self._held = dict(known.held)
         self._scanned = dict(known.runs)
+        self._has_new = False
         self._joined = {name: bool(known.runs[name] or known.held[name]) for name in known.runs}
         self._list()
 
@@ -77,7 +78,6 @@ class KeyedRows:
         def listing(table: Shown) -> Future[list[str]]:
             return self._source.pool.start(lambda: keys(table), near=self._store.near)
 
-        self._started = self._source.clock.elapsed()
         self._listings = {table.name: listing(table) for table in SHOWN}
 
     def follow(self, packs: Packs) -> FollowedRows:
@@ -94,13 +94,11 @@ class KeyedRows:
         for _ in range(_ATTEMPTS):
             try:
                 shown = self._show_all(packs)
-                if self._source.clock.elapsed() - self._started < self._source.limits.view_age:
-                    self._tell(shown)
-                    return shown
-                self._list()
-            except NotFoundError:  # a run was swept: a newer manifest names others
-                pass
-            self._source.metrics.add("retries")
+                self._tell(shown)
+                return shown
+            except NotFoundError:  # an entry or run was swept: a newer manifest names others
+                self._source.metrics.add("retries")
+            self._list()
             packs.follow()
         raise StorageError("entries changed faster than they could be read")
 
@@ -164,7 +162,11 @@ class KeyedRows:
     def _show_entries(
         self, table: Shown, wanted: Sequence[str], erased: Mapping[str, int], shown: FollowedRows
     ) -> None:
-        """Hold the rows of the `wanted` entries, but of erased sessions, and no others."""
+        """Hold the rows of the `wanted` entries, but of erased sessions, and no others.
+
+        Raises:
+            NotFoundError: one was swept; some of the others are held.
+        """
         held = self._held.get(table.name, frozenset())
         self._tables.drop(table, sorted(held.difference(wanted)))
         new = [key for key in wanted if key not in held]
@@ -177,23 +179,29 @@ class KeyedRows:
             for key, rows in zip(some, found, strict=True):
                 if isinstance(rows, pa.Table):
                     read.add(key)
-                elif not isinstance(rows, NotFoundError):  # else it was swept: runs have it
+                else:
                     shown.damaged[key] = str(rows)
-            self._tables.add(
-                table, {k: rows for k, rows in zip(some, found, strict=True) if k in read}
-            )
+            rows_of = {k: rows for k, rows in zip(some, found, strict=True) if k in read}
+            self._tables.add(table, rows_of)
+            self._held[table.name] = frozenset(read)
+            self._has_new = True
         shown.held[table.name] = self._held[table.name] = frozenset(read)
-        if erased and (new or len(erased) != self._known.erased):
+        if erased and (self._has_new or len(erased) != self._known.erased):
             gone = erased.get
             self._tables.drop_erased(table, lambda *ids: gone(log_digest(SessionKey(*ids).log)))
 
     def _read(self, table: Shown, key: str) -> pa.Table | LakeError:
+        """Return the rows of an entry, or why it cannot be read.
+
+        Raises:
+            NotFoundError: it was swept.
+        """
         try:
             rows = read_groups(open_parquet(self._store.get(key), table.schema))
             for app_name, user_id in set(_scopes(rows)):
                 if not key.startswith(Scope(app_name, user_id).entries_in(table.entries)):
                     return FormatError("a row names another scope than its key")
-        except (NotFoundError, FormatError, UnreadableError) as error:
+        except (FormatError, UnreadableError) as error:
             return error
         return rows
 
