@@ -34,6 +34,7 @@ from lakestore.history.view import SessionView
 from lakestore.log.commits import Confirmations, Marker, probe
 from lakestore.log.keys import SessionKey
 from lakestore.log.stamps import Stamper
+from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import to_utf8
@@ -112,12 +113,22 @@ class Sessions:
     def find(self, session_id: str, app_name: str | None = None) -> list[SessionKey]:
         """Return the living sessions of that id, of all users and of one app or all.
 
+        Of all apps, one in which nobody can tell is passed over if another has such a session.
+
         Raises:
-            FormatError: an object of such a session is damaged.
+            FormatError: an object of such a session is damaged, or a manifest or run of the app.
             StorageError: the store failed.
         """
-        apps = self._loader.apps() if app_name is None else [app_name]
-        return [key for app in apps for key in self._loader.owners(app, session_id)]
+        found: list[SessionKey] = []
+        failed: LakeError | None = None
+        for app in self._loader.apps() if app_name is None else [app_name]:
+            try:
+                found += self._loader.owners(app, session_id)
+            except (FormatError, UnreadableError) as error:
+                failed = failed or error
+        if failed is not None and not found:
+            raise failed
+        return found
 
     def apps(self) -> list[str]:
         """Return the names of all apps that have sessions, by a few requests for each.

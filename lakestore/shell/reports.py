@@ -167,11 +167,7 @@ def _app_lines(app: AppStats, room: int) -> Iterator[str]:
         f"  packed    {plural(total.events, 'event')}, {byte_size(total.packed_bytes)}"
         f" in {plural(app.packs, 'pack')} and {plural(app.runs, 'run')}{dead}"
     )
-    yield (
-        f"  fresh     {plural(total.fresh_commits, 'commit')} of"
-        f" {plural(app.fresh_sessions, 'session')}, not packed yet, and"
-        f" {plural(app.entries, 'entry', 'entries')} of state: {byte_size(total.fresh_bytes)}"
-    )
+    yield f"  fresh     {_fresh(app) if total.fresh_objects else 'nothing: all is packed'}"
     yield (
         f"  to sweep  {plural(total.covered_objects, 'object')},"
         f" {byte_size(total.covered_bytes)}: needed no more once the grace is over"
@@ -188,6 +184,15 @@ def _app_lines(app: AppStats, room: int) -> Iterator[str]:
             yield f"  {line}"
     if app.user_count > len(rows):
         yield f"  and {plural(app.user_count - len(rows), 'user')} more"
+
+
+def _fresh(app: AppStats) -> str:
+    """Return what is not packed yet."""
+    return (
+        f"{plural(app.total.fresh_commits, 'commit')} of {plural(app.fresh_sessions, 'session')},"
+        f" not packed yet, and {plural(app.entries, 'entry', 'entries')} of state:"
+        f" {byte_size(app.total.fresh_bytes)}"
+    )
 
 
 def _figures(user: str, it: Figures) -> tuple[str, ...]:

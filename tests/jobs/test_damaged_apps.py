@@ -82,3 +82,12 @@ def test_a_check_tells_which_it_is(aging: AgingLake, app_name: str) -> None:
     assert finding.key == app_manifests(app_name)
     assert key in finding.problem
     assert report.sessions == 2
+
+
+def test_a_session_of_another_app_is_found(aging: AgingLake) -> None:
+    """Whoever looks for a session by its id alone finds it, or is told where nobody can tell."""
+    key, _ = damaged(aging)
+    sessions = aging.open(read_only=True).sessions
+    assert [found.app_name for found in sessions.find("s")] == ["a", "c"]
+    with pytest.raises(FormatError, match=key):
+        sessions.find("none such")

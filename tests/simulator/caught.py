@@ -103,7 +103,7 @@ BY_CHANCE = {
     "the newest manifest stays": 100,
     "only what is old is pruned": 104,
     "pruned by a delete commit": 106,
-    "nothing packed comes from rollups": 107,
+    "nothing packed comes from rollups": 111,
     "erased by delete commits": 119,
     "compaction folds what it absorbs": 141,
     "entries are listed whole": 209,
