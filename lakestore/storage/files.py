@@ -30,8 +30,8 @@ _BYTES_REMEMBERED = 64 * 2**20
 _BLIND = 1_000_000
 """How much DuckDB reads for the pages of a list, whatever they take: of row groups of a few hundred
 kilobytes each byte would be fetched several times."""
-_AHEAD = 4 * 2**20
-_BEHIND = 2 * 2**20
+_BLOCKS_REMEMBERED = 16
+"""Of one file, so that threads that go through neighbouring row groups find what others read."""
 _NEVER_CHANGED = datetime.fromtimestamp(0, UTC)
 
 
@@ -143,7 +143,7 @@ class RangeFile(io.RawIOBase):
         self._end = end
         self._here = local()
         self._blind = Lock()
-        self._block = (0, b"")
+        self._blocks: dict[int, bytes] = {}
 
     @override
     def readable(self) -> bool:
@@ -179,19 +179,19 @@ class RangeFile(io.RawIOBase):
         return body
 
     def _read_blindly(self, start: int) -> bytes:
-        """Read what threads ask for that go through neighbouring row groups: each byte once."""
+        first, last = start // _BLIND, (start + _BLIND - 1) // _BLIND
         with self._blind:
-            at, block = self._block
-            end = at + len(block)
-            if not at <= start <= end:
-                at, block = start, self._store.get_range(self._key, start, _BLIND)
-            elif start + _BLIND > end:
-                more = min(start + _AHEAD, self._size) - end
-                kept = max(at, start - _BEHIND)
-                block = block[kept - at :] + self._store.get_range(self._key, end, more)
-                at = kept
-            self._block = (at, block)
-            return block[start - at : start - at + _BLIND]
+            body = b"".join(self._block(number) for number in range(first, last + 1))
+        return body[start - first * _BLIND :][:_BLIND]
+
+    def _block(self, number: int) -> bytes:
+        if number not in self._blocks:
+            start = number * _BLIND
+            length = min(_BLIND, self._size - start)
+            self._blocks[number] = self._store.get_range(self._key, start, length)
+            if len(self._blocks) > _BLOCKS_REMEMBERED:
+                del self._blocks[next(iter(self._blocks))]
+        return self._blocks[number]
 
     @override
     def readinto(self, buffer: Buffer) -> int:

@@ -98,8 +98,7 @@ def test_lists_are_not_read_again_and_again(metrics: Metrics) -> None:
         found = connection.execute(query, [[f"lakestore://{KEY}"]]).fetchall()
     firsts = [text[:3] for text in texts]
     assert found == [(40_000, max(firsts), min(firsts))]
-    assert metrics.bytes_read < 1.5 * memory.size(KEY)
-    assert metrics.requests["GET"] < 60
+    assert metrics.bytes_read < 1.3 * memory.size(KEY)
 
 
 def test_threads_never_disturb_each_other(connection: duckdb.DuckDBPyConnection) -> None:
