@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import KEYED, Keyed
 from lakestore.history.keyed import KeyedRow
@@ -21,7 +19,6 @@ def check_entries(look: Look, manifest: Manifest) -> None:
     Raises:
         StorageError: the store failed.
     """
-    packed = look.archive.folded(manifest)
     for kind in KEYED:
         if kind.is_final:
             keys: list[str] = []
@@ -31,12 +28,12 @@ def check_entries(look: Look, manifest: Manifest) -> None:
                     continue
                 keys.append(key)
                 if len(keys) >= _ENTRIES_AT_ONCE:
-                    _check(look, kind, keys, packed)
+                    _check(look, kind, keys, manifest)
                     keys = []
-            _check(look, kind, keys, packed)
+            _check(look, kind, keys, manifest)
 
 
-def _check(look: Look, kind: Keyed[KeyedRow], keys: list[str], packed: Iterable[str]) -> None:
+def _check(look: Look, kind: Keyed[KeyedRow], keys: list[str], manifest: Manifest) -> None:
     def problem(key: str) -> str:
         try:
             kind.read(key, look.env.store.get(key))
@@ -53,7 +50,7 @@ def _check(look: Look, kind: Keyed[KeyedRow], keys: list[str], packed: Iterable[
             continue
         severity: Severity = "lost"
         cost, remedy = f"its rows of {kind.name}", COPY
-        if name_of(key) in packed:
+        if name_of(key) in look.archive.folded(manifest):
             severity, cost = "note", "nothing: a run holds what it held"
             remedy = "a sweep deletes it when its time comes"
         look.findings.add(Finding(severity, "damaged entry", key, found, cost, remedy))

@@ -142,11 +142,15 @@ class Covered:
     def _sweep_named(self, kind: Keyed[Any]) -> None:
         """Delete entries that the manifest names: they are not read, their newest run is."""
         runs = self._manifest.table(kind.name).runs
-        named = self._archive.folded(self._manifest)
-        for folder, listed in grouped(self._env.store.list(kind.prefix(self._manifest.app_name))):
-            needless = [one for one in listed if parse_entry(one.key) and name_of(one.key) in named]
+        named: frozenset[str] | None = None
+        prefix = kind.prefix(self._manifest.app_name)
+        for piece in pieces(grouped(self._env.store.list(prefix)), _ENTRIES_AT_ONCE):
+            if named is None:
+                named = self._archive.folded(self._manifest)
+            listed = [one for _, some in piece for one in some if parse_entry(one.key)]
+            needless = [one for one in listed if name_of(one.key) in named]
             if needless and not all(self._is_whole_run(kind, run) for run in runs[:1]):
-                self._remover.note(f"a run is damaged; what it was made of stays. key={folder!r}")
+                self._remover.note(f"a run is damaged; what it was made of stays. key={prefix!r}")
                 return
             self._remover.remove("entries", needless)
 

@@ -44,6 +44,8 @@ SCHEMA = pa.schema(
 )
 """What an entry holds, in any order; runs ascending by `user_id` and `id` (as UTF-8)."""
 
+_WORTH_COMPRESSING = 64
+
 RowKind = Literal["model", "tool", "run"]
 
 
@@ -118,8 +120,8 @@ def from_table(table: pa.Table) -> list[TelemetryRow]:
 
 
 def encode(rows: Sequence[TelemetryRow]) -> bytes:
-    """Return an entry: Parquet in `SCHEMA`."""
-    return write_small(to_table(rows), compress=True)
+    """Return an entry: Parquet in `SCHEMA`. Of a few rows compression gains nothing."""
+    return write_small(to_table(rows), compress=len(rows) >= _WORTH_COMPRESSING)
 
 
 def decode(body: bytes) -> list[TelemetryRow]:

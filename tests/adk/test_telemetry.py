@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -24,7 +25,7 @@ from lakestore.errors import InputError, StorageError
 from lakestore.jobs import compact, erase_user
 from lakestore.storage import MemoryStore
 from tests.support.clocks import ManualClock
-from tests.support.faulty_store import AroundStore
+from tests.support.faulty_store import AroundStore, FailingStore, Nth
 
 WHO: dict[str, Any] = {"user_id": "ana", "session_id": "s"}
 # ADK's own AgentTool makes its runner so.
@@ -207,14 +208,38 @@ async def test_a_cancelled_run_is_unfinished(shop: Shop) -> None:
     assert shop.sql(rows) == [("ok", 1), ("unfinished", 1)]
 
 
-async def test_other_services_are_measured_too(shop: Shop) -> None:
+async def test_other_services_are_measured_too() -> None:
     """Sessions of another service have rows, which an erase of their user takes along."""
-    service = InMemorySessionService()
+    shop, service = Shop(), InMemorySessionService()
     await service.create_session(app_name="app", **WHO)
-    await shop.service.delete_session(app_name="app", user_id="ana", session_id="s")
-    await service.create_session(app_name="app", user_id="ben", session_id="t")
-    await shop.say("hello", service)
-    assert shop.sql("select distinct version from telemetry where session_id <> 's'") == []
+    with shop.lake:
+        await shop.say("hello", service)
+        rows = "select kind, version from telemetry order by kind"
+        assert shop.sql(rows) == [("model", 0), ("run", 0)]
+        erase_user(shop.lake, "app", "ana", wait=False)
+        assert shop.sql(rows) == []
+
+
+async def test_what_was_not_stored_is_tried_again() -> None:
+    """While the store fails, rows wait; each is stored once in the end."""
+    store = FailingStore(MemoryStore(), Nth("put", holding="telemetry/", times=3))
+    shop = await Shop(store).begin()
+    with shop.lake:
+        for _ in range(3):
+            await shop.say("hello")
+            await shop.plugin.close()
+        assert shop.sql("select count(*), count(distinct id) from telemetry") == [(6, 6)]
+        assert shop.plugin.dropped == 0
+
+
+async def test_callbacks_raise_nothing(caplog: pytest.LogCaptureFixture, shop: Shop) -> None:
+    """What a callback cannot make sense of is missed, and told once."""
+    nonsense: Any = object()
+    for _ in range(2):
+        await shop.plugin.before_run_callback(invocation_context=nonsense)
+        await shop.plugin.before_model_callback(callback_context=nonsense, llm_request=nonsense)
+        await shop.plugin.on_event_callback(invocation_context=nonsense, event=nonsense)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 class Stuck(AroundStore):
@@ -222,9 +247,7 @@ class Stuck(AroundStore):
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
-        from threading import Event
-
-        self.open = Event()
+        self.open = threading.Event()
 
     def put_if_absent(self, key: str, body: bytes) -> None:
         if key.startswith("telemetry/"):

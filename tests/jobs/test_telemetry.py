@@ -8,7 +8,16 @@ import pytest
 
 from lakestore import Lake
 from lakestore.history.archive import TELEMETRY
-from lakestore.jobs import check, compact, departed, erase_user, prune_telemetry, stats, sweep
+from lakestore.jobs import (
+    check,
+    compact,
+    departed,
+    erase_user,
+    prune_events,
+    prune_telemetry,
+    stats,
+    sweep,
+)
 from lakestore.jobs.changes import Publisher
 from lakestore.jobs.fresh_rows import fresh_changes
 from lakestore.log.keys import TELEMETRY_ENTRIES, run_key
@@ -127,6 +136,20 @@ def test_deleted_sessions_show_none(aging: AgingLake, packed: bool) -> None:
     assert shown(aging.lake) == sorted([other, name])
     compact(aging.lake)
     assert shown(aging.lake) == shown(aging.open()) == sorted([other, name])
+
+
+def test_cut_sessions_show_all(aging: AgingLake) -> None:
+    """What was measured of events that were pruned stays: its session goes on."""
+    session = aging.create("s2")
+    aging.say(session, "one")
+    (name,) = put(aging.lake, measured(session_id="s2", version=1))
+    aging.pass_days(100)
+    aging.say(session, "two")
+    assert prune_events(aging.lake)["deleted_count"] == 1
+    assert shown(aging.lake) == shown(aging.open()) == [name]
+    aging.pass_days(100)
+    assert prune_events(aging.lake)["deleted_count"] == 1
+    assert shown(aging.lake) == shown(aging.open()) == [name]
 
 
 def test_rows_go_with_the_last_trace_of_their_session(aging: AgingLake) -> None:
