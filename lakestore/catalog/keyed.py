@@ -105,7 +105,7 @@ class KeyedRows:
     def _show_all(self, packs: Packs) -> FollowedRows:
         shown = FollowedRows(erased=len(packs.erased))
         for table in SHOWN:
-            listed = self._listings[table.name].result()
+            listed = [key for key in self._listings[table.name].result() if not packs.hides(key)]
             self._show_runs(table, packs.manifests, shown)
             packed = self._packed(table, packs.manifests, shown) if listed else frozenset()
             wanted = [key for key in listed if name_of(key) not in packed]

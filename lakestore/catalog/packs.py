@@ -113,9 +113,9 @@ class Packs:
         if self.hidden:
             self._database.drop_apps(lambda app_name: app_manifests(app_name) in self.hidden)
 
-    def hides(self, log: str) -> bool:
-        """Tell whether nothing is shown of the app that `log` belongs to."""
-        return bool(self.hidden) and manifests_beside(log) in self.hidden
+    def hides(self, key: str) -> bool:
+        """Tell whether nothing is shown of the app that a log or an entry belongs to."""
+        return bool(self.hidden) and manifests_beside(key) in self.hidden
 
     def _ask(self) -> bool:
         """Find the newest manifests; tell whether any is another one than before."""

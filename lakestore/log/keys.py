@@ -196,9 +196,9 @@ def manifest_key(app_name: str, number: int) -> str:
     return app_manifests(app_name) + manifest_name(number)
 
 
-def manifests_beside(log: str) -> str:
-    """Return the prefix of the manifests of the app that a log belongs to."""
-    return f"{MANIFESTS}{log.removeprefix(EVENT_LOGS).split('/')[0]}/"
+def manifests_beside(key: str) -> str:
+    """Return the prefix of the manifests of the app that a log or an entry belongs to."""
+    return f"{MANIFESTS}{key.split('/', 3)[2]}/"
 
 
 def parse_log(log: str) -> SessionKey | None:

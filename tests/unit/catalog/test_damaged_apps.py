@@ -16,6 +16,7 @@ from lakestore.log.keys import manifest_key, run_key
 from lakestore.log.manifests import Manifest
 from tests.support.archives import Site, event, newest
 from tests.support.damage import Harm, change, cut, flipped, mend
+from tests.support.measured import measured, put
 
 SOUND = "sound"
 HARMED = "harmed/" + "x" * 150
@@ -24,6 +25,7 @@ SHOWN = (
     "select app_name, user_id, session_id, version, event_id from events order by all",
     "select app_name, user_id, session_id, version, events, state from sessions order by all",
     "select app_name, user_id, session_id, version, key, after from state_changes order by all",
+    "select app_name, user_id, session_id, id from telemetry order by all",
 )
 
 
@@ -57,7 +59,9 @@ def site() -> Site:
         said(lake, app, 1)
         service.create_session(app_name=app, user_id="zoe", session_id="s", state={"user:z": 0})
         erase_user(lake, app, "zoe")
+        put(lake, measured("ana", "s", app_name=app))
         compact(lake, app_name=app)
+        put(lake, measured("ana", "s", app_name=app))
         said(lake, app, 2)
     return made
 
@@ -98,6 +102,7 @@ def test_it_hides_its_own_app_until_it_is_mended(
     key_of, harm = DAMAGE[damage]
     reader = site.lake()
     before = shown(site.lake())
+    assert all(before)
     key = key_of(newest(reader, HARMED))
     body = change(site.store, key, harm)
     with caplog.at_level(logging.ERROR):
