@@ -180,7 +180,7 @@ def test_list_sessions_of_an_app(archive: Archive) -> None:
 
 
 def test_scan(archive: Archive) -> None:
-    """Four LIST, one of them of telemetry, and a GET for each run and pack, however many sessions."""
+    """4 LIST, one of them of telemetry, and a GET for each run and pack, however many sessions."""
     with archive.reader() as (service, store):
         read = service.lake.scan("events", columns=["user_id", "text"]).read_all()
     assert read.num_rows == 3 * archive.users * archive.sessions
