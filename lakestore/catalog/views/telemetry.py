@@ -61,6 +61,7 @@ _MEASURED = f"""
 FROM internal.telemetry_rows AS row
 WHERE NOT EXISTS (
   FROM internal.ended WHERE {same_session("ended", "row")} AND ended.last >= row.version
+    AND NOT ended.goes_on
 ) AND NOT EXISTS (
   FROM internal.packed_sessions AS packed WHERE {same_session("packed", "row")}
     AND CASE WHEN packed.alive
