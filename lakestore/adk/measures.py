@@ -44,7 +44,7 @@ class Run:
     """By the identity of their subjects, calls that have not ended."""
     answered: dict[int, Measure] = field(default_factory=dict)
     """Calls of models that have, whose events are still to come."""
-    raised: list[tuple[Exception, str]] = field(default_factory=list)
+    raised: list[tuple[BaseException, str]] = field(default_factory=list)
     """What calls have raised, with the ids of their rows."""
 
     @property
@@ -112,6 +112,6 @@ class Runs:
 
 
 def failed(row: TelemetryRow, error: BaseException, most: int) -> TelemetryRow:
-    """Return a row with what was raised; of the message `most` characters, none for 0."""
-    message = str(error)[:most] if most else None
+    """Return a row with what was raised; of the message, if it has any, `most` characters."""
+    message = str(error)[:most] or None
     return replace(row, error_type=type(error).__name__, error_message=message)

@@ -274,17 +274,20 @@ class LakeTelemetryPlugin(BasePlugin):
     ) -> None:
         self._quietly(self._call_ends, tool_context.invocation_id, tool_context, error)
 
-    def _call_ends(self, invocation_id: str, subject: object, error: Exception | None) -> None:
+    def _call_ends(self, invocation_id: str, subject: object, error: BaseException | None) -> None:
         now = self.lake.clock.elapsed()
         with self._lock:
             run = self._runs.get(invocation_id)
             measure = run.calls.pop(id(subject), None) if run else None
             if run is None or measure is None:  # its error has ended it
                 return
-            row = replace(measure.row, duration_us=measure.micros(now))
-            if error is not None:
-                row = failed(row, error, self._characters)
-                run.raised.append((error, row.id))
+            row = measure.row
+            # Who is cancelled has not failed, and did not end either.
+            if not isinstance(error, asyncio.CancelledError):
+                row = replace(row, duration_us=measure.micros(now))
+                if error is not None:
+                    row = failed(row, error, self._characters)
+                    run.raised.append((error, row.id))
         self._outbox.add(row)
 
     def _open(self, invocation_id: str, measure: Measure) -> None:

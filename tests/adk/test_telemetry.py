@@ -66,11 +66,21 @@ class Shop:
             self.clock.advance(TOOL)
             raise RuntimeError("out of stock: " + "x" * 2_000)
 
+        async def fall_silent() -> None:
+            """Fails without a word."""
+            raise TimeoutError
+
+        async def wait() -> None:
+            """Waits until it is cancelled."""
+            self.waits.set()
+            await asyncio.Event().wait()
+
+        self.waits = asyncio.Event()
         helper = LlmAgent(name="helper", model=Timed(script=lambda _: "it is so", clock=self.clock))
         self.agent = LlmAgent(
             name="root",
             model=Timed(script=_script, clock=self.clock),
-            tools=[work, fail, AgentTool(helper)],
+            tools=[work, fail, fall_silent, wait, AgentTool(helper)],
         )
         self.service = LakeSessionService(self.lake)
 
@@ -100,6 +110,10 @@ def _script(turn: Turn) -> Reply:
         return "done with it"
     if "both" in turn.text:
         return [Call("work", {"number": number}) for number in (1, 2)]
+    if "silent" in turn.text:
+        return [Call("fall_silent", {})]
+    if "wait" in turn.text:
+        return [Call("wait", {}), *([Call("fail", {})] if "fail" in turn.text else [])]
     if "fail" in turn.text:
         return [Call("fail", {})]
     if "help" in turn.text:
@@ -159,6 +173,35 @@ async def test_a_tool_that_raises_is_an_error(characters: int, kept: int | None)
             " join telemetry run on run.cause_id = call.id"
         )
         assert (tool, message and len(message)) == ("fail", kept)
+
+
+async def test_a_tool_that_raises_without_a_word_is_told_by_its_class(shop: Shop) -> None:
+    """No error is empty."""
+    with pytest.raises(TimeoutError):
+        await shop.say("silent")
+    assert shop.sql("select status, error from tool_calls") == [("error", "TimeoutError")]
+    assert shop.sql("select distinct error_message from telemetry") == [(None,)]
+
+
+async def test_a_tool_that_is_cancelled_has_not_failed(shop: Shop) -> None:
+    """Neither by its caller, nor since another call that ran beside it has raised."""
+    with pytest.raises(RuntimeError):
+        await shop.say("wait and fail")
+    task = asyncio.create_task(shop.say("wait"))
+    shop.waits.clear()
+    await shop.waits.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    calls = "select tool_name, status, duration_ms from tool_calls order by version, place"
+    assert shop.sql(calls) == [
+        ("wait", "pending", None),
+        ("fail", "error", 2_000.0),
+        ("wait", "pending", None),
+    ]
+    assert shop.sql("select distinct error_code from errors") == [("RuntimeError",)]
+    rows = "select outcome from telemetry where tool_name = 'wait'"
+    assert shop.sql(rows) == [("unfinished",)] * 2
 
 
 async def test_what_no_event_tells_of_is_an_error(shop: Shop) -> None:

@@ -80,7 +80,8 @@ GROUP BY {SESSION}, event_id
 _TOOLS = f"""
 SELECT {SESSION}, call_id, list({{
     'invocation_id': invocation_id, 'duration_ms': duration_us / 1000,
-    'error': CASE WHEN error_type IS NOT NULL THEN coalesce(error_message, error_type) END
+    'error': CASE WHEN error_type IS NOT NULL
+      THEN coalesce(nullif(error_message, ''), error_type) END
   }} ORDER BY started_at, id) AS executions
 FROM internal.telemetry_rows WHERE kind = 'tool' AND call_id IS NOT NULL
 GROUP BY {SESSION}, call_id
