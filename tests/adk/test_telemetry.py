@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -237,18 +238,69 @@ async def test_an_agent_that_is_a_tool_is_measured(shop: Shop) -> None:
     assert shop.sql(names) == [("helper", 1_000.0 * (THINKING + WORD))]
 
 
+RUNS = "select outcome, count(*) from telemetry where kind = 'run' group by 1 order by 1"
+
+
+async def cancel(shop: Shop) -> None:
+    """Run a turn that is cancelled within this very task, which lives on."""
+    this = asyncio.current_task()
+    assert this
+
+    async def soon() -> None:
+        await shop.waits.wait()
+        this.cancel()
+
+    shop.waits.clear()
+    canceller = asyncio.create_task(soon())
+    with pytest.raises(asyncio.CancelledError):
+        await shop.say("wait")
+    this.uncancel()
+    await canceller
+
+
 async def test_a_cancelled_run_is_unfinished(shop: Shop) -> None:
     """Of a run that nobody sees end the next one tells, as unfinished."""
-    task = asyncio.create_task(shop.say("hello"))
-    await asyncio.sleep(0)
-    while not shop.plugin._runs.has_of("app", "ana"):
-        await asyncio.sleep(0)
+    task = asyncio.create_task(shop.say("wait"))
+    await shop.waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await shop.say("hello")
-    rows = "select outcome, count(*) from telemetry where kind = 'run' group by 1 order by 1"
-    assert shop.sql(rows) == [("ok", 1), ("unfinished", 1)]
+    assert shop.sql(RUNS) == [("ok", 1), ("unfinished", 1)]
+
+
+async def test_a_run_that_its_task_outlives_is_unfinished(shop: Shop) -> None:
+    """The next run tells of it once ADK holds it no more, whatever task that is in."""
+    await cancel(shop)
+    await asyncio.sleep(0.01)
+    gc.collect()
+    await shop.say("hello")
+    assert shop.sql(RUNS) == [("ok", 1), ("unfinished", 1)]
+
+
+async def test_closing_ends_runs_that_their_task_outlives(shop: Shop) -> None:
+    """Those of other tasks that live go on, for a plugin may serve many runners."""
+    await cancel(shop)
+    other = asyncio.create_task(shop.say("wait"))
+    shop.waits.clear()
+    await shop.waits.wait()
+    await shop.plugin.close()
+    assert shop.sql(RUNS) == [("unfinished", 1)]
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await other
+    await shop.plugin.close()
+    assert shop.sql(RUNS) == [("unfinished", 2)]
+
+
+async def test_what_was_cancelled_delays_no_other(shop: Shop) -> None:
+    """Runs of the user are stored at their ends, whether an earlier one is known to be over."""
+    await cancel(shop)
+    await shop.say("hello")
+    await asyncio.sleep(0)
+    shop.plugin._outbox._pool.close()
+    rows = "select count(*) from telemetry where kind = 'run' and outcome = 'ok'"
+    assert shop.lake.sql(rows).fetchall() == [(1,)]
 
 
 async def test_other_services_are_measured_too() -> None:
@@ -325,6 +377,18 @@ async def test_closing_stores_what_waits() -> None:
         assert lake.sql("select count(*) from telemetry").fetchall() == [(2,)]
         with pytest.raises(InputError, match="read_only"):
             LakeTelemetryPlugin(lake)
+
+
+async def test_a_closed_lake_takes_nothing(shop: Shop) -> None:
+    """A plugin for it is refused; what one measures afterwards is dropped, and counted."""
+    service = InMemorySessionService()
+    await service.create_session(app_name="app", **WHO)
+    shop.lake.close()
+    await shop.say("hello", service)
+    await shop.plugin.close()
+    assert shop.plugin.dropped == 2
+    with pytest.raises(InputError, match="the lake is closed"):
+        LakeTelemetryPlugin(shop.lake)
 
 
 async def test_nothing_that_was_said_is_recorded(shop: Shop) -> None:
