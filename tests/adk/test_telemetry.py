@@ -104,22 +104,24 @@ class Shop:
         return self.lake.sql(query).fetchall()
 
 
+_CALLS = {
+    "both": [Call("work", {"number": number}) for number in (1, 2)],
+    "missing": [Call("no_such_tool", {})],
+    "silent": [Call("fall_silent", {})],
+    "wait": [Call("wait", {})],
+    "fail": [Call("fail", {})],
+    "help": [Call("helper", {"request": "is it so?"})],
+}
+"""What the model calls for which words."""
+
+
 def _script(turn: Turn) -> Reply:
     if "break" in turn.text:
         raise ValueError("no such model")
     if turn.results:
         return "done with it"
-    if "both" in turn.text:
-        return [Call("work", {"number": number}) for number in (1, 2)]
-    if "silent" in turn.text:
-        return [Call("fall_silent", {})]
-    if "wait" in turn.text:
-        return [Call("wait", {}), *([Call("fail", {})] if "fail" in turn.text else [])]
-    if "fail" in turn.text:
-        return [Call("fail", {})]
-    if "help" in turn.text:
-        return [Call("helper", {"request": "is it so?"})]
-    return "good day to you"
+    calls = [call for word, called in _CALLS.items() if word in turn.text for call in called]
+    return calls or "good day to you"
 
 
 @pytest.fixture
@@ -167,7 +169,10 @@ async def test_a_tool_that_raises_is_an_error(characters: int, kept: int | None)
         ((status, error, duration),) = shop.sql("select status, error, duration_ms from tool_calls")
         assert (status, duration) == ("error", 2_000.0)
         assert error == ("out of stock: " + "x" * 986 if kept else "RuntimeError")
-        assert shop.sql("select source, error_code from errors") == [("event", "RuntimeError")]
+        told = "select source, error_code, e.tool_name, c.tool_name, e.call_id = c.call_id"
+        assert shop.sql(f"{told} from errors e, tool_calls c") == [
+            ("event", "RuntimeError", "fail", "fail", True)
+        ]
         assert shop.sql("select outcome from turns") == [("error",)]
         ((tool, message),) = shop.sql(
             "select call.tool_name, run.error_message from telemetry call"
@@ -215,6 +220,15 @@ async def test_what_no_event_tells_of_is_an_error(shop: Shop) -> None:
     )
     assert (source, code, tool) == ("telemetry", "RuntimeError", "fail")
     assert shop.sql("select call_id, outcome from tool_calls, turns") == [(call, "ok")]
+
+
+async def test_a_failure_that_an_answer_tells_of_is_one_error(shop: Shop) -> None:
+    """A call of a tool that is not there, which ADK answers, is no second row of telemetry."""
+    await shop.say("missing")
+    assert shop.sql("select error_type from telemetry where kind = 'tool'") == [("ValueError",)]
+    found = shop.sql("select source, tool_name, call_id is not null from errors")
+    assert found == [("tool", "no_such_tool", True)]
+    assert shop.sql("select tool_errors from turns") == [(1,)]
 
 
 async def test_a_model_that_raises_is_an_error(shop: Shop) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakestore.catalog.views.marks import SESSION, same_session
+from lakestore.catalog.views.marks import SESSION, of, same_session
 from lakestore.catalog.views.view import COUNT, IDS, NUMBER, TEXT, TIME, Column, View
 
 _COLUMNS = {
@@ -96,6 +96,16 @@ SELECT {SESSION}, invocation_id,
 FROM internal.telemetry_rows GROUP BY {SESSION}, invocation_id
 """
 
+_CAUSES = f"""
+SELECT {of("run")}, run.invocation_id, run.error_type,
+  arg_max({{'tool_name': call.tool_name, 'call_id': call.call_id}}, (run.started_at, run.id))
+    AS call
+FROM internal.telemetry_rows AS run JOIN internal.telemetry_rows AS call
+  ON {same_session("run", "call")} AND run.cause_id = call.id
+WHERE run.kind = 'run' AND call.kind = 'tool'
+GROUP BY {of("run")}, run.invocation_id, run.error_type
+"""
+
 _ANSWERS = f"""
 SELECT event.*, latency_ms, time_to_first_token_ms
 FROM internal.marked AS event LEFT JOIN internal.measured_models AS measured
@@ -119,6 +129,7 @@ MEASURED: Mapping[str, str] = {
     "measured_models": _MODELS,
     "measured_tools": _TOOLS,
     "measured_turns": _TURNS,
+    "measured_causes": _CAUSES,
 }
 """Internal views by name: what was measured of sessions that were not deleted, and by answer, by
-call of a tool and by turn."""
+call of a tool and by turn, and by turn and error the call of a tool that ended a run by it."""
