@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from lakestore.tables.telemetry import TelemetryRow
@@ -40,18 +40,21 @@ class Run:
     """Of the run itself; None where nobody saw it begin."""
     task: Callable[[], asyncio.Task[object] | None] = lambda: None
     """Returns the task that it runs in, None when that is gone."""
+    context: Callable[[], object | None] = lambda: None
+    """Returns what ADK knows of it, None when ADK holds that no more."""
     calls: dict[int, Measure] = field(default_factory=dict)
     """By the identity of their subjects, calls that have not ended."""
     answered: dict[int, Measure] = field(default_factory=dict)
     """Calls of models that have, whose events are still to come."""
-    raised: list[tuple[Exception, str]] = field(default_factory=list)
+    raised: list[tuple[BaseException, str]] = field(default_factory=list)
     """What calls have raised, with the ids of their rows."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the task that began it has ended: it was cancelled, and nobody was told."""
+        """Whether it was cancelled, and nobody was told: its task has ended, or ADK forgot it."""
         task = self.task()
-        return self.measure is not None and (task is None or task.done())
+        is_gone = task is None or task.done() or self.context() is None
+        return self.measure is not None and is_gone
 
     def left(self) -> Iterator[TelemetryRow]:
         """Yield the rows of calls that are not complete, and never will be."""
@@ -79,15 +82,24 @@ class Runs:
 
     def begin(self, invocation_id: str, run: Run) -> list[Run]:
         """Take a run; return those that are over, or too many: nobody will see their ends."""
-        over = [name for name, each in self._runs.items() if each.is_over]
-        over += list(self._runs)[: max(0, len(self._runs) - MOST_RUNS + 1)]
-        gone = [
-            self._runs.pop(name)
-            for name in dict.fromkeys((*over, invocation_id))
-            if name in self._runs
-        ]
+        gone = self.end_over()
+        most = list(self._runs)[: max(0, len(self._runs) - MOST_RUNS + 1)]
+        gone += self._pop(dict.fromkeys((*most, invocation_id)))
         self._runs[invocation_id] = run
         return gone
+
+    def end_over(self, task: asyncio.Task[object] | None = None) -> list[Run]:
+        """Return those that are over, or run in `task`, which go on no more."""
+        return self._pop(
+            [
+                name
+                for name, each in self._runs.items()
+                if each.is_over or (task is not None and each.task() is task)
+            ]
+        )
+
+    def _pop(self, names: Iterable[str]) -> list[Run]:
+        return [self._runs.pop(name) for name in names if name in self._runs]
 
     def get(self, invocation_id: str) -> Run | None:
         """Return a run that goes on."""
@@ -102,16 +114,17 @@ class Runs:
         runs, self._runs = list(self._runs.values()), {}
         return runs
 
-    def has_of(self, app_name: str, user_id: str) -> bool:
-        """Tell whether any run of a user goes on."""
+    def is_in_tool(self, app_name: str, user_id: str) -> bool:
+        """Tell whether any run of a user waits for a tool, which may be an agent's run."""
         return any(
-            (run.measure.row.app_name, run.measure.row.user_id) == (app_name, user_id)
+            (call.row.kind, call.row.app_name, call.row.user_id) == ("tool", app_name, user_id)
             for run in self._runs.values()
-            if run.measure is not None and not run.is_over
+            if not run.is_over
+            for call in run.calls.values()
         )
 
 
 def failed(row: TelemetryRow, error: BaseException, most: int) -> TelemetryRow:
-    """Return a row with what was raised; of the message `most` characters, none for 0."""
-    message = str(error)[:most] if most else None
+    """Return a row with what was raised; of the message, if it has any, `most` characters."""
+    message = str(error)[:most] or None
     return replace(row, error_type=type(error).__name__, error_message=message)

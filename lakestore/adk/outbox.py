@@ -41,17 +41,21 @@ class Outbox:
         self._under_way = 0
         self._is_asked = False
         self._has_failed = False
+        self._is_closed = False
         self.dropped = 0
         """How many rows were dropped, since there was no room for more, or no lake any more."""
 
     def add(self, row: TelemetryRow) -> None:
-        """Take a row, or drop it where there is no room."""
+        """Take a row, or drop it where there is no room, or no lake any more."""
         with self._lock:
-            has_room = len(self._waiting) + self._under_way < self._most
+            is_closed = self._is_closed
+            has_room = not is_closed and len(self._waiting) + self._under_way < self._most
             if has_room:
                 self._waiting.append(row)
             is_full = len(self._waiting) >= self._batch
-        if not has_room:
+        if is_closed:
+            self._drop(1, "the lake was closed")
+        elif not has_room:
             self._drop(1, "more waits than may; is the store slow, or not there?")
         if is_full:
             self.flush_soon()
@@ -120,6 +124,7 @@ class Outbox:
         self.flush()
         self._pool.close()
         with self._lock:
+            self._is_closed = True
             left = len(self._waiting)
             self._waiting.clear()
         if left:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from threading import RLock
@@ -69,7 +70,7 @@ class LakeTelemetryPlugin(BasePlugin):
                 was said or asked; 0 leaves messages out.
 
         Raises:
-            InputError: an argument makes no sense, or the lake is read-only.
+            InputError: an argument makes no sense, or the lake is closed or read-only.
         """
         super().__init__(name)
         if not isinstance(lake, Lake):
@@ -77,6 +78,8 @@ class LakeTelemetryPlugin(BasePlugin):
                 "the plugin needs an open lake: LakeTelemetryPlugin(Lake.open(...))."
                 f" type={type(lake).__name__}"
             )
+        if lake.closed:
+            raise InputError(f"the lake is closed. url={lake.url!r}")
         if lake.read_only:
             raise InputError("a lake that was opened with read_only=True takes no telemetry")
         self.lake = lake
@@ -101,7 +104,10 @@ class LakeTelemetryPlugin(BasePlugin):
 
     @property
     def dropped(self) -> int:
-        """How many rows were dropped, since the process began or was forked."""
+        """How many rows were dropped, since the process began or was forked.
+
+        Those of what is measured once the lake is closed are among them.
+        """
         return self._outbox.dropped
 
     def flush(self) -> bool:
@@ -114,6 +120,7 @@ class LakeTelemetryPlugin(BasePlugin):
 
     @override
     async def close(self) -> None:
+        self._quietly(self._end_here)
         done = asyncio.wrap_future(self._outbox.begin_flush())
         await asyncio.wait([done], timeout=_CLOSE_SECONDS)
         done.cancel()
@@ -121,6 +128,12 @@ class LakeTelemetryPlugin(BasePlugin):
     def _end_all(self) -> None:
         with self._lock:
             runs = self._runs.end_all()
+        self._abandon(runs)
+
+    def _end_here(self) -> None:
+        """End the runs that are over, and those of this task: their runner is being closed."""
+        with self._lock:
+            runs = self._runs.end_over(asyncio.current_task())
         self._abandon(runs)
 
     def _quietly(self, call: Callable[..., None], *arguments: Any) -> None:
@@ -141,7 +154,8 @@ class LakeTelemetryPlugin(BasePlugin):
         measure = self._measure("run", context.session, context.invocation_id, None)
         measure.row = replace(measure.row, agent=agent.name if agent else None)
         with self._lock:
-            gone = self._runs.begin(context.invocation_id, Run(measure, current_task()))
+            run = Run(measure, current_task(), weakref.ref(context))
+            gone = self._runs.begin(context.invocation_id, run)
         self._abandon(gone)
 
     def _abandon(self, runs: Iterable[Run]) -> None:
@@ -162,7 +176,7 @@ class LakeTelemetryPlugin(BasePlugin):
         now = self.lake.clock.elapsed()
         with self._lock:
             run = self._runs.end(context.invocation_id)
-            is_last = not self._runs.has_of(context.session.app_name, context.session.user_id)
+            is_within = self._runs.is_in_tool(context.session.app_name, context.session.user_id)
         if run is None:
             return
         for row in run.left():
@@ -174,7 +188,7 @@ class LakeTelemetryPlugin(BasePlugin):
                 cause = next((name for raised, name in run.raised if raised is error), None)
                 row = replace(row, cause_id=cause)
             self._outbox.add(row)
-        if is_last:  # agents that are tools run within another run of the user
+        if not is_within:  # agents that are tools run within another run of the user
             self._outbox.flush_soon()
 
     @override
@@ -274,17 +288,20 @@ class LakeTelemetryPlugin(BasePlugin):
     ) -> None:
         self._quietly(self._call_ends, tool_context.invocation_id, tool_context, error)
 
-    def _call_ends(self, invocation_id: str, subject: object, error: Exception | None) -> None:
+    def _call_ends(self, invocation_id: str, subject: object, error: BaseException | None) -> None:
         now = self.lake.clock.elapsed()
         with self._lock:
             run = self._runs.get(invocation_id)
             measure = run.calls.pop(id(subject), None) if run else None
             if run is None or measure is None:  # its error has ended it
                 return
-            row = replace(measure.row, duration_us=measure.micros(now))
-            if error is not None:
-                row = failed(row, error, self._characters)
-                run.raised.append((error, row.id))
+            row = measure.row
+            # Who is cancelled has not failed, and did not end either.
+            if not isinstance(error, asyncio.CancelledError):
+                row = replace(row, duration_us=measure.micros(now))
+                if error is not None:
+                    row = failed(row, error, self._characters)
+                    run.raised.append((error, row.id))
         self._outbox.add(row)
 
     def _open(self, invocation_id: str, measure: Measure) -> None:
@@ -301,7 +318,10 @@ class LakeTelemetryPlugin(BasePlugin):
     ) -> Measure:
         """Return the measure of something that begins now."""
         key = session_key(session.app_name, session.user_id, session.id)
-        marker = self.lake.sessions.confirmations.parse(key.log, session._storage_update_marker)
+        marker = None
+        if not self.lake.closed:  # else the row is dropped, and counted
+            confirmations = self.lake.sessions.confirmations
+            marker = confirmations.parse(key.log, session._storage_update_marker)
         clock = self.lake.clock
         micros = max(0, int(clock.wall() * 1_000_000))
         row = TelemetryRow(

@@ -114,8 +114,13 @@ class Catalog:
         pid = os.getpid()
         found = self._followed.get(pid)
         if found is None:
-            views, memory = self._views, self._memory
-            database = Database(self._store, guarded=self._guarded, views=views, memory=memory)
+            database = Database(
+                self._store,
+                guarded=self._guarded,
+                views=self._views,
+                memory=self._memory,
+                as_of=self._as_of,
+            )
             if self._prices is not None:
                 database.set_prices(self._prices)
             # What this process has inherited of an open file is not for it to touch.
@@ -162,11 +167,11 @@ class Catalog:
                 here.packs.manifests.clear()
                 database.keyed.clear()
                 here.rows = FollowedRows()
-            keyed = None if past else KeyedRows(self._source, database, here.rows)
+            keyed = KeyedRows(self._source, database, here.rows)
             packs = Packs(self._source, database, here.packs)
             take = partial(self._take, here, past)
             reached = Reading(self._source, packs, known, take).run()
-            rows = keyed.follow(packs) if keyed else FollowedRows()
+            rows = keyed.follow(packs)
             if past:
                 past.show(database, packs.manifests.values())
             here.doubtful = True

@@ -52,6 +52,7 @@ class Database:
         guarded: bool = True,
         views: Mapping[str, View] = VIEWS,
         memory: Memory = DEFAULT_MEMORY,
+        as_of: int | None = None,
     ) -> None:
         """Make an empty one.
 
@@ -61,6 +62,7 @@ class Database:
                 which can be scanned where they lie, as `lakestore://<key>`, and not changed.
             views: What it shows.
             memory: What it may take.
+            as_of: Of keyed rows, show those that were there then.
         """
         self._main = duckdb.connect(":memory:", config={**SETTINGS, **memory.settings(id(self))})
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
@@ -75,7 +77,7 @@ class Database:
         """The lake's objects as its queries read them."""
         self._main.register_filesystem(self.files)
         self._writer = self._main.cursor()
-        self.keyed = KeyedTables(self._writer)
+        self.keyed = KeyedTables(self._writer, as_of)
         self._main.execute("; ".join(["BEGIN", *definitions(views), "COMMIT"]))
         if guarded:
             self._main.execute(f"SET GLOBAL allowed_directories = ['{SCHEME}://']")

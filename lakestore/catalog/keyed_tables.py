@@ -29,6 +29,8 @@ class Shown:
     """The columns that name a row."""
     joined: Callable[[bool], str]
     """Returns the statement that makes the view that joins it, for whether it has any row."""
+    was_there: str
+    """The condition that a row was there `{at}` a time, in microseconds since 1970 UTC."""
 
     def same(self, other: str) -> str:
         """Return the condition that rows of `fresh` and `other` have one key."""
@@ -41,6 +43,7 @@ TELEMETRY = Shown(
     telemetry.SCHEMA,
     ("app_name", "user_id", "id"),
     answers,
+    "coalesce(duration_us, 0) <= {at} - epoch_us(started_at)",
 )
 SHOWN = (TELEMETRY,)
 """All of them."""
@@ -61,8 +64,10 @@ WHERE row.app_name = erased.app_name AND row.user_id = erased.user_id
 class KeyedTables:
     """The tables of one database; `writer` is in a transaction but while it is made."""
 
-    def __init__(self, writer: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, writer: duckdb.DuckDBPyConnection, as_of: int | None = None) -> None:
+        """Show nothing yet, and then what was there `as_of` a time, None for all."""
         self._writer = writer
+        self._as_of = as_of
         for table in SHOWN:
             create = f"CREATE TABLE internal.fresh_{table.name} AS FROM held"
             self._with("held", _held(table.schema.empty_table(), ""), [create])
@@ -120,6 +125,8 @@ class KeyedTables:
             rows += f""" UNION ALL SELECT {names}
               FROM read_parquet({list(paths)}, hive_partitioning = false) AS run
               WHERE NOT EXISTS (FROM {fresh} AS fresh WHERE {table.same("run")})"""
+        if self._as_of is not None:
+            rows = f"FROM ({rows}) WHERE {table.was_there.format(at=self._as_of)}"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.{table.name}_rows AS {rows}")
 
     def _with(self, name: str, table: pa.Table, statements: Sequence[str]) -> None:

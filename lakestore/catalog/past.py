@@ -1,7 +1,8 @@
 """What a lake held at a time: a session is shown up to its last commit before the first later one.
 
 Owns which rows came later, by `committed_at`, and below which time what was there is not known any
-more. Nothing is stored for it: rows that are packed, and logs as they are, tell.
+more. Nothing is stored for it: rows that are packed, and logs as they are, tell. Which keyed rows
+were there is `lakestore.catalog.keyed_tables`'s.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ WHERE stored.version < cut.version
 
 _HIDE_PACKED = f"""
 INSERT INTO internal.ended
-SELECT {_KEYS}, session.version FROM internal.packed_sessions AS session JOIN cut USING ({_KEYS})
+SELECT {_KEYS}, session.version, true
+FROM internal.packed_sessions AS session JOIN cut USING ({_KEYS})
 """
 
 _DELTAS = f"""

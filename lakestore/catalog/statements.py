@@ -15,7 +15,7 @@ CREATE TABLE internal.changes (
   place INTEGER, key VARCHAR, value VARCHAR
 );
 CREATE TABLE internal.ended (
-  app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, last BIGINT
+  app_name VARCHAR, user_id VARCHAR, session_id VARCHAR, last BIGINT, goes_on BOOLEAN
 );
 CREATE TABLE internal.prices AS FROM given;
 CREATE TABLE internal.packed_sessions AS FROM packed WHERE false;
@@ -30,8 +30,8 @@ CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
 """
 """`rows` hold what is fresh, `changes` the state of sessions of which some is, `prices` what the
 user gave, `packed_sessions` what runs say of each session, `ended` up to which version fresh rows
-end it, `rescued` what can be read of packs that are damaged; `packed` are the sessions that live,
-with their segments."""
+end it, or hide what is packed of one that goes on (`Past`), `rescued` what can be read of packs
+that are damaged; `packed` are the sessions that live, with their segments."""
 
 ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
 
@@ -44,7 +44,7 @@ ADD_CHANGES = "INSERT INTO internal.changes FROM changed"
 ADD_ENDED = """
 INSERT INTO internal.ended
 SELECT app_name, user_id, session_id,
-  max(CASE kind WHEN 'delete' THEN version ELSE version - 1 END) AS last
+  max(CASE kind WHEN 'delete' THEN version ELSE version - 1 END) AS last, false
 FROM ended GROUP BY app_name, user_id, session_id
 """
 

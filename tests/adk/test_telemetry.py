@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -66,11 +67,21 @@ class Shop:
             self.clock.advance(TOOL)
             raise RuntimeError("out of stock: " + "x" * 2_000)
 
+        async def fall_silent() -> None:
+            """Fails without a word."""
+            raise TimeoutError
+
+        async def wait() -> None:
+            """Waits until it is cancelled."""
+            self.waits.set()
+            await asyncio.Event().wait()
+
+        self.waits = asyncio.Event()
         helper = LlmAgent(name="helper", model=Timed(script=lambda _: "it is so", clock=self.clock))
         self.agent = LlmAgent(
             name="root",
             model=Timed(script=_script, clock=self.clock),
-            tools=[work, fail, AgentTool(helper)],
+            tools=[work, fail, fall_silent, wait, AgentTool(helper)],
         )
         self.service = LakeSessionService(self.lake)
 
@@ -93,18 +104,24 @@ class Shop:
         return self.lake.sql(query).fetchall()
 
 
+_CALLS = {
+    "both": [Call("work", {"number": number}) for number in (1, 2)],
+    "missing": [Call("no_such_tool", {})],
+    "silent": [Call("fall_silent", {})],
+    "wait": [Call("wait", {})],
+    "fail": [Call("fail", {})],
+    "help": [Call("helper", {"request": "is it so?"})],
+}
+"""What the model calls for which words."""
+
+
 def _script(turn: Turn) -> Reply:
     if "break" in turn.text:
         raise ValueError("no such model")
     if turn.results:
         return "done with it"
-    if "both" in turn.text:
-        return [Call("work", {"number": number}) for number in (1, 2)]
-    if "fail" in turn.text:
-        return [Call("fail", {})]
-    if "help" in turn.text:
-        return [Call("helper", {"request": "is it so?"})]
-    return "good day to you"
+    calls = [call for word, called in _CALLS.items() if word in turn.text for call in called]
+    return calls or "good day to you"
 
 
 @pytest.fixture
@@ -152,13 +169,45 @@ async def test_a_tool_that_raises_is_an_error(characters: int, kept: int | None)
         ((status, error, duration),) = shop.sql("select status, error, duration_ms from tool_calls")
         assert (status, duration) == ("error", 2_000.0)
         assert error == ("out of stock: " + "x" * 986 if kept else "RuntimeError")
-        assert shop.sql("select source, error_code from errors") == [("event", "RuntimeError")]
+        told = "select source, error_code, e.tool_name, c.tool_name, e.call_id = c.call_id"
+        assert shop.sql(f"{told} from errors e, tool_calls c") == [
+            ("event", "RuntimeError", "fail", "fail", True)
+        ]
         assert shop.sql("select outcome from turns") == [("error",)]
         ((tool, message),) = shop.sql(
             "select call.tool_name, run.error_message from telemetry call"
             " join telemetry run on run.cause_id = call.id"
         )
         assert (tool, message and len(message)) == ("fail", kept)
+
+
+async def test_a_tool_that_raises_without_a_word_is_told_by_its_class(shop: Shop) -> None:
+    """No error is empty."""
+    with pytest.raises(TimeoutError):
+        await shop.say("silent")
+    assert shop.sql("select status, error from tool_calls") == [("error", "TimeoutError")]
+    assert shop.sql("select distinct error_message from telemetry") == [(None,)]
+
+
+async def test_a_tool_that_is_cancelled_has_not_failed(shop: Shop) -> None:
+    """Neither by its caller, nor since another call that ran beside it has raised."""
+    with pytest.raises(RuntimeError):
+        await shop.say("wait and fail")
+    task = asyncio.create_task(shop.say("wait"))
+    shop.waits.clear()
+    await shop.waits.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    calls = "select tool_name, status, duration_ms from tool_calls order by version, place"
+    assert shop.sql(calls) == [
+        ("wait", "pending", None),
+        ("fail", "error", 2_000.0),
+        ("wait", "pending", None),
+    ]
+    assert shop.sql("select distinct error_code from errors") == [("RuntimeError",)]
+    rows = "select outcome from telemetry where tool_name = 'wait'"
+    assert shop.sql(rows) == [("unfinished",)] * 2
 
 
 async def test_what_no_event_tells_of_is_an_error(shop: Shop) -> None:
@@ -171,6 +220,15 @@ async def test_what_no_event_tells_of_is_an_error(shop: Shop) -> None:
     )
     assert (source, code, tool) == ("telemetry", "RuntimeError", "fail")
     assert shop.sql("select call_id, outcome from tool_calls, turns") == [(call, "ok")]
+
+
+async def test_a_failure_that_an_answer_tells_of_is_one_error(shop: Shop) -> None:
+    """A call of a tool that is not there, which ADK answers, is no second row of telemetry."""
+    await shop.say("missing")
+    assert shop.sql("select error_type from telemetry where kind = 'tool'") == [("ValueError",)]
+    found = shop.sql("select source, tool_name, call_id is not null from errors")
+    assert found == [("tool", "no_such_tool", True)]
+    assert shop.sql("select tool_errors from turns") == [(1,)]
 
 
 async def test_a_model_that_raises_is_an_error(shop: Shop) -> None:
@@ -194,18 +252,69 @@ async def test_an_agent_that_is_a_tool_is_measured(shop: Shop) -> None:
     assert shop.sql(names) == [("helper", 1_000.0 * (THINKING + WORD))]
 
 
+RUNS = "select outcome, count(*) from telemetry where kind = 'run' group by 1 order by 1"
+
+
+async def cancel(shop: Shop) -> None:
+    """Run a turn that is cancelled within this very task, which lives on."""
+    this = asyncio.current_task()
+    assert this
+
+    async def soon() -> None:
+        await shop.waits.wait()
+        this.cancel()
+
+    shop.waits.clear()
+    canceller = asyncio.create_task(soon())
+    with pytest.raises(asyncio.CancelledError):
+        await shop.say("wait")
+    this.uncancel()
+    await canceller
+
+
 async def test_a_cancelled_run_is_unfinished(shop: Shop) -> None:
     """Of a run that nobody sees end the next one tells, as unfinished."""
-    task = asyncio.create_task(shop.say("hello"))
-    await asyncio.sleep(0)
-    while not shop.plugin._runs.has_of("app", "ana"):
-        await asyncio.sleep(0)
+    task = asyncio.create_task(shop.say("wait"))
+    await shop.waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await shop.say("hello")
-    rows = "select outcome, count(*) from telemetry where kind = 'run' group by 1 order by 1"
-    assert shop.sql(rows) == [("ok", 1), ("unfinished", 1)]
+    assert shop.sql(RUNS) == [("ok", 1), ("unfinished", 1)]
+
+
+async def test_a_run_that_its_task_outlives_is_unfinished(shop: Shop) -> None:
+    """The next run tells of it once ADK holds it no more, whatever task that is in."""
+    await cancel(shop)
+    await asyncio.sleep(0.01)
+    gc.collect()
+    await shop.say("hello")
+    assert shop.sql(RUNS) == [("ok", 1), ("unfinished", 1)]
+
+
+async def test_closing_ends_runs_that_their_task_outlives(shop: Shop) -> None:
+    """Those of other tasks that live go on, for a plugin may serve many runners."""
+    await cancel(shop)
+    other = asyncio.create_task(shop.say("wait"))
+    shop.waits.clear()
+    await shop.waits.wait()
+    await shop.plugin.close()
+    assert shop.sql(RUNS) == [("unfinished", 1)]
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await other
+    await shop.plugin.close()
+    assert shop.sql(RUNS) == [("unfinished", 2)]
+
+
+async def test_what_was_cancelled_delays_no_other(shop: Shop) -> None:
+    """Runs of the user are stored at their ends, whether an earlier one is known to be over."""
+    await cancel(shop)
+    await shop.say("hello")
+    await asyncio.sleep(0)
+    shop.plugin._outbox._pool.close()
+    rows = "select count(*) from telemetry where kind = 'run' and outcome = 'ok'"
+    assert shop.lake.sql(rows).fetchall() == [(1,)]
 
 
 async def test_other_services_are_measured_too() -> None:
@@ -282,6 +391,18 @@ async def test_closing_stores_what_waits() -> None:
         assert lake.sql("select count(*) from telemetry").fetchall() == [(2,)]
         with pytest.raises(InputError, match="read_only"):
             LakeTelemetryPlugin(lake)
+
+
+async def test_a_closed_lake_takes_nothing(shop: Shop) -> None:
+    """A plugin for it is refused; what one measures afterwards is dropped, and counted."""
+    service = InMemorySessionService()
+    await service.create_session(app_name="app", **WHO)
+    shop.lake.close()
+    await shop.say("hello", service)
+    await shop.plugin.close()
+    assert shop.plugin.dropped == 2
+    with pytest.raises(InputError, match="the lake is closed"):
+        LakeTelemetryPlugin(shop.lake)
 
 
 async def test_nothing_that_was_said_is_recorded(shop: Shop) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakestore.catalog.views.marks import SESSION, same_session
+from lakestore.catalog.views.marks import SESSION, of, same_session
 from lakestore.catalog.views.view import COUNT, IDS, NUMBER, TEXT, TIME, Column, View
 
 _COLUMNS = {
@@ -61,6 +61,7 @@ _MEASURED = f"""
 FROM internal.telemetry_rows AS row
 WHERE NOT EXISTS (
   FROM internal.ended WHERE {same_session("ended", "row")} AND ended.last >= row.version
+    AND NOT ended.goes_on
 ) AND NOT EXISTS (
   FROM internal.packed_sessions AS packed WHERE {same_session("packed", "row")}
     AND CASE WHEN packed.alive
@@ -79,7 +80,8 @@ GROUP BY {SESSION}, event_id
 _TOOLS = f"""
 SELECT {SESSION}, call_id, list({{
     'invocation_id': invocation_id, 'duration_ms': duration_us / 1000,
-    'error': CASE WHEN error_type IS NOT NULL THEN coalesce(error_message, error_type) END
+    'error': CASE WHEN error_type IS NOT NULL
+      THEN coalesce(nullif(error_message, ''), error_type) END
   }} ORDER BY started_at, id) AS executions
 FROM internal.telemetry_rows WHERE kind = 'tool' AND call_id IS NOT NULL
 GROUP BY {SESSION}, call_id
@@ -92,6 +94,16 @@ SELECT {SESSION}, invocation_id,
   sum(duration_us) FILTER (kind = 'tool') / 1000 AS tool_ms,
   arg_max({_OUTCOME}, (started_at, id)) FILTER (kind = 'run') AS outcome
 FROM internal.telemetry_rows GROUP BY {SESSION}, invocation_id
+"""
+
+_CAUSES = f"""
+SELECT {of("run")}, run.invocation_id, run.error_type,
+  arg_max({{'tool_name': call.tool_name, 'call_id': call.call_id}}, (run.started_at, run.id))
+    AS call
+FROM internal.telemetry_rows AS run JOIN internal.telemetry_rows AS call
+  ON {same_session("run", "call")} AND run.cause_id = call.id
+WHERE run.kind = 'run' AND call.kind = 'tool'
+GROUP BY {of("run")}, run.invocation_id, run.error_type
 """
 
 _ANSWERS = f"""
@@ -117,6 +129,7 @@ MEASURED: Mapping[str, str] = {
     "measured_models": _MODELS,
     "measured_tools": _TOOLS,
     "measured_turns": _TURNS,
+    "measured_causes": _CAUSES,
 }
 """Internal views by name: what was measured of sessions that were not deleted, and by answer, by
-call of a tool and by turn."""
+call of a tool and by turn, and by turn and error the call of a tool that ended a run by it."""

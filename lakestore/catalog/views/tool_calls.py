@@ -37,7 +37,8 @@ _COLUMNS = {
     "is_long_running": Column(FLAG, "whether the call waits for people or another system"),
     "status": Column(
         TEXT,
-        "ok, error, or pending: not answered, or of a long-running call, not by the user as yet;"
+        "ok, error, or pending: not answered, as a call that was cancelled; of a long-running call,"
+        " not by the user as yet;"
         " error also without an answer, where telemetry tells that the call has raised",
     ),
     "answers": Column(COUNT, "how often it was answered; a long-running call mostly twice"),
@@ -48,7 +49,9 @@ _COLUMNS = {
         TEXT, "what the tool says went wrong, or what it raised; null when nothing is known to have"
     ),
     "gap_seconds": Column(
-        NUMBER, "seconds from the call to the answer that settled it, null while pending"
+        NUMBER,
+        "seconds from the call to the answer that settled it, null while pending; calls side by"
+        " side are answered by one event and share it: duration_ms is each one's own",
     ),
     "duration_ms": Column(
         NUMBER,

@@ -31,7 +31,11 @@ COUNTS = {
     "tools": Column(TEXTS, "the tools that were called, each once, sorted"),
     "agents": Column(TEXTS, "who took part but the user, each once, sorted"),
     "errors": Column(COUNT, "events with an error code or message"),
-    "tool_errors": Column(COUNT, "answers of tools that report a failure; opens the JSON"),
+    "tool_errors": Column(
+        COUNT,
+        "answers of tools that report a failure; opens the JSON; a call that raised and was never"
+        " answered is in errors, and an error in tool_calls, but not here",
+    ),
 }
 """What turns and sessions count alike."""
 

@@ -17,6 +17,8 @@ from tests.support.aging import AgingLake
 from tests.support.clocks import ManualClock
 from tests.support.erasures import erase, peopled
 from tests.support.lake_builder import COMMITTED_AT, a_log, event_json
+from tests.support.measured import measured, put
+from tests.support.measured import shown as shown_ids
 from tests.support.sites import Site, Work
 
 EVENTS = (
@@ -72,6 +74,7 @@ def told_at(lake: Lake, at: float) -> list[list[Any]] | None:
         return None
 
 
+CALL = event_json("calls", content={"parts": [{"functionCall": {"id": "c", "name": "f"}}]})
 IDS = "select event_id from events order by session_id, version, ordinal"
 
 
@@ -132,6 +135,50 @@ def test_a_session_is_as_it_was(store: MemoryStore, *, packed: bool) -> None:
         [("s1", '{"a":3,"k":"x"}', 2, 3), other],
         [("s1", '{"a":3,"k":"y"}', 3, 4), other],
     ]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_was_measured_is_as_it_was(store: MemoryStore, *, packed: bool) -> None:
+    """Calls and runs are shown from their ends on, unfinished ones from their begin on."""
+    log = a_log(store).create()
+    log.commit([log.row("event", None, CALL)])
+    began = round(after(2) * 1e6)
+    raised: dict[str, Any] = {"kind": "tool", "call_id": "c", "error_type": "ValueError"}
+    with Lake(store) as lake:
+        put(
+            lake,
+            measured(version=2, started_at=began, duration_us=1_000_000, **raised),
+            measured(version=1, started_at=began, duration_us=None, kind="run"),
+            measured(version=2, started_at=began, duration_us=2**63 - 1),
+        )
+    log.say("later")
+    if packed:
+        pack(store)
+    log.say("later still")
+    with Lake(store, read_only=True) as lake:
+        query = "select kind, outcome from telemetry order by all"
+        told = [lake.sql(query, as_of=after(n)).fetchall() for n in (1, 2, 3, 4)]
+        calls = [
+            lake.sql("select status from tool_calls", as_of=after(n)).fetchall() for n in (1, 2, 3)
+        ]
+        assert len(lake.sql(query, as_of=9e15).fetchall()) == 2
+    run, tool = ("run", "unfinished"), ("tool", "error")
+    assert told == [[], [run], [run, tool], [run, tool]]
+    assert calls == [[], [("pending",)], [("error",)]]
+
+
+def test_what_was_measured_of_a_session_that_was_deleted_later_is_there(store: MemoryStore) -> None:
+    """As the session is; after the deletion it is not, and what began anew has its own."""
+    log = a_log(store).create().say("a")
+    with Lake(store) as lake:
+        put(lake, measured(version=2, started_at=round(after(2) * 1e6)))
+        log.delete().create().say("b")
+        (second,) = put(lake, measured(version=5, started_at=round(after(5) * 1e6)))
+    query = "select version from telemetry order by all"
+    with Lake(store, read_only=True) as lake:
+        told = [lake.sql(query, as_of=after(n) + 0.5).fetchall() for n in (2, 3, 5)]
+        assert shown_ids(lake) == [second]
+    assert told == [[(2,)], [], [(5,)]]
 
 
 @pytest.mark.parametrize("packed", [False, True])
