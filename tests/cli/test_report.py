@@ -117,6 +117,14 @@ def test_without_the_extra_it_says_what_to_install(url: str, tmp_path: Path) -> 
     assert list(tmp_path.glob("*.html")) == []
 
 
+def test_a_dot_in_a_name_needs_quotes(url: str, tmp_path: Path) -> None:
+    """In TOML `[m.1]` is a table in a table: the line says how the name is written."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[gpt-5.1]\nprompt = 0.1\noutput = 0.4\n", "utf-8")
+    told = run(url, "-o", tmp_path / "page.html", "--prices", prices)
+    assert 'a name with a dot is quoted in TOML, as ["gpt-5.1"]' in told.stderr
+
+
 @pytest.mark.parametrize("text", ["{", '{"m": {"prompt": 1}}', "[1]", '{"m": 3}', "\udc80"])
 def test_prices_that_cannot_be_read_are_refused(url: str, tmp_path: Path, text: str) -> None:
     """A file that is no price table is refused in one line."""
