@@ -13,6 +13,8 @@ from lakestore.shell.text import clip, plural, visible
 
 _LONGEST = 120
 """Letters of an id or a message that are shown."""
+_NAMES = 12
+"""So many names of prices and models are told."""
 _TOO_EARLY = "All users came within one week; who comes again is to be seen."
 _PERCENTILES = {"p50": "half of them", "p90": "90 %", "p99": "99 %"}
 
@@ -129,9 +131,23 @@ def _models(answers: Answers, priced: bool) -> Section:
         parts.append(_table(f"Tokens by {step} and model", rows, shown, folded=True))
     note = (
         "Tokens are those that models reported. Cached ones are part of the prompt."
-        + " Money is in the currency of the prices that were given." * priced
+        + (" Money is in the currency of the prices that were given." * priced)
+        + (_prices(answers) if priced else "")
     )
     return Section("models", "Tokens and models", parts, note, "No model answered.")
+
+
+def _prices(answers: Answers) -> str:
+    """Return which models have no price, and which prices are of no model."""
+    told = ""
+    for what, names in (
+        ("No price was given for", answers.models_without_price()),
+        ("No model here is called, as in the prices,", answers.prices_without_model()),
+    ):
+        shown = [clip(visible(name), _LONGEST) for name in names[:_NAMES]]
+        more = [f"{len(names) - _NAMES:,} more"] if len(names) > _NAMES else []
+        told += f" {what} {', '.join([*shown, *more])}." if names else ""
+    return told
 
 
 def _by_model(
@@ -182,7 +198,7 @@ def _tools(answers: Answers) -> Section:
     failing = [row for row in tools if row["failures"]]
     if failing:
         failing = sorted(failing, key=lambda row: -row["failure_rate"])[:12]
-        rates = charts.ranking(failing, "tool", "failure_rate", form=".1%")
+        rates = charts.ranking(failing, "tool", "failure_rate", form=charts.PERCENT)
         title = "Calls that fail, by tool"
         parts.append(_drawn(rates, title, failing, "failure_rate", words.percent))
     if failures:
@@ -308,7 +324,7 @@ _COHORT_COLUMNS = (
     _count("cohort_users", "users"),
     _count("weeks_later", "weeks later"),
     _count("users", "came again"),
-    Column("share", lambda row: words.percent(row["share"])),
+    Column("share", lambda row: words.percent(row["share"], 0)),
 )
 _SESSION_COLUMNS = (
     _text("session_id", "session"),

@@ -91,7 +91,7 @@ def test_prices_from_a_file(tmp_path: Path, name: str, text: str) -> None:
     ("options", "says"),
     [
         (["--app", "nobody"], "there is no app 'nobody' in this lake"),
-        (["--since", "2023-11-16", "--until", "2023-11-15"], "until is after since"),
+        (["--since", "2023-11-16", "--until", "2023-11-15"], "until must be after since"),
         (["--since", "yesterday"], "a time is written as"),
         (["--until", "9999-12-31"], "a time is written as"),
         (["--since", "2024-01-01", "-o", "no/folder/page.html"], "cannot write no/folder/page"),

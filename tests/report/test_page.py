@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from google.adk.events.event import Event
@@ -136,6 +137,26 @@ def test_prices_that_fit_no_model(page: Page) -> None:
         answers.close()
     assert note != cost.note
     assert (cost.value, cost.note) == (NOTHING, "without 4 answers of unknown cost")
+
+
+def test_prices_and_models_that_do_not_meet_are_named(lake: Lake) -> None:
+    """The page says which models have no price, and which prices are of no model."""
+    write_history(lake, history(sessions=3, seed=3, days=3, until=END))
+    price = {"prompt": 1, "output": 1}
+    prices = {"scripted-smal-*": price, "scripted-small-1": price}
+    page = read_page(report_page(lake, prices=prices))
+    (note,) = (text for text in page.text if text.startswith("Tokens are those"))
+    assert "No price was given for scripted-small-2." in note
+    assert "No model here is called, as in the prices, scripted-smal-*." in note
+
+
+def test_a_page_tells_no_path(tmp_path: Path) -> None:
+    """Of a folder only the name is told: pages are sent to people elsewhere."""
+    with Lake.open(str(tmp_path / "garden")) as lake:
+        fill_oddly(lake)
+        html = report_page(lake)
+    assert "garden" in html
+    assert str(tmp_path) not in html
 
 
 @pytest.mark.parametrize(
