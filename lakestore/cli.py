@@ -100,8 +100,8 @@ def demo(url: str, history: int) -> None:
 def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
     """Run QUERY over the lake at URL.
 
-    Views: events, sessions, messages, turns, llm_calls, tool_calls, state_changes, errors, costs.
-    The SQL is DuckDB's; `describe turns` shows columns. Nothing is written to the lake.
+    Views: events, sessions, messages, turns, llm_calls, tool_calls, state_changes, errors, costs,
+    telemetry. The SQL is DuckDB's; `describe turns` shows columns. Nothing is written to the lake.
     """
     # DuckDB takes a while to import, which the other commands need not wait for.
     from lakestore.catalog import QueryError

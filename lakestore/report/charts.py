@@ -228,7 +228,8 @@ def _axis(form: str) -> alt.Axis:
     if form != WHOLE:
         return alt.Axis(format=form)
     # Each number by itself: by the axis' own prefix nothing would be 0k.
-    return alt.Axis(labelExpr=f"format(datum.value, '{form}')", tickMinStep=1)
+    label = f"datum.value % 1 ? '' : format(datum.value, '{form}')"
+    return alt.Axis(labelExpr=label, tickMinStep=1)
 
 
 def _day_axis(step: Step, told: list[dict[str, Any]]) -> alt.X:

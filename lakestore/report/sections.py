@@ -125,7 +125,7 @@ def _models(answers: Answers, priced: bool) -> Section:
         order = _in_order(rows, "model")
         parts = list(_by_model(rows, order, step, "tokens", "~s", "Tokens"))
         if priced:
-            parts += _by_model(rows, order, step, "cost", ",.2~f", "Cost")
+            parts += _by_model(rows, order, step, "cost", ",.3~r", "Cost")
         parts.append(_table("Models, by tokens", models, _model_columns(priced)))
         shown = (_day(step), _text("model"), _count("tokens"), *_money(priced))
         parts.append(_table(f"Tokens by {step} and model", rows, shown, folded=True))

@@ -118,6 +118,14 @@ def test_nothing_is_zero() -> None:
     assert "0k" not in svg
 
 
+def test_whole_numbers_have_no_fractions() -> None:
+    """Two failed calls of two tools are not drawn as 500m and 1.5."""
+    rows = [{"day": MIDNIGHT, "by": name, "n": 1} for name in "ab"]
+    svg = re.sub(r"<[^>]*>", "\n", drawn_svg(charts.bars(rows, "n", by="by"))).split()
+    assert {"0", "1", "2"} <= set(svg)
+    assert not {"500m", "1.5"} & set(svg)
+
+
 @pytest.mark.parametrize(
     ("share", "digits", "text"),
     [(0.105, 1, "10.5%"), (0.0625, 1, "6.3%"), (0.125, 0, "13%"), (1, 1, "100%"), (0, 1, "0%")],
