@@ -97,6 +97,11 @@ class Answers:
             " FROM durations WHERE NOT waits GROUP BY app_name ORDER BY turns DESC, app_name"
         )
 
+    def speeds(self) -> Rows:
+        """Return how fast models answered, of answers that telemetry has measured."""
+        where, values = self._selection.where("event_time")
+        return self._ask(_SPEEDS.format(where=where), [*values, TOOLS])
+
     def tools(self) -> Rows:
         """Return calls, failures and gaps of each tool, those that are called most."""
         return self._ask(_TOOLS, [TOOLS])
@@ -154,7 +159,7 @@ FROM {{view}} WHERE {{where}} GROUP BY ALL"""
 
 _TOOL_CALLS = f"""
 SELECT {_SESSION}, invocation_id, date_trunc('{{step}}', called_at) AS day, tool_name AS tool,
-  status, is_long_running, gap_seconds
+  status, is_long_running, gap_seconds, duration_ms / 1000 AS took
 FROM {{view}} WHERE {{where}}"""
 
 _DURATIONS = f"""
@@ -219,11 +224,19 @@ SELECT day, CASE WHEN place <= ? THEN model ELSE 'others' END AS model,
 FROM calls JOIN ranked USING (model) WHERE day IS NOT NULL
 GROUP BY 1, 2 ORDER BY day, place"""
 
+_SPEEDS = f"""
+SELECT coalesce(model, '{_UNNAMED}') AS model, count(*) AS answers,
+  quantile_cont(time_to_first_token_ms / 1000, 0.5) AS first,
+  quantile_cont(latency_ms / 1000, 0.5) AS p50, quantile_cont(latency_ms / 1000, 0.95) AS p95
+FROM llm_calls WHERE latency_ms IS NOT NULL AND {{where}}
+GROUP BY ALL ORDER BY answers DESC, model LIMIT ?"""
+
 _TOOLS = """
 SELECT tool, count(*) AS calls, count(*) FILTER (status = 'error') AS failures,
   count(*) FILTER (status = 'error') / count(*) AS failure_rate,
   count(*) FILTER (status = 'pending') AS pending, quantile_cont(gap_seconds, 0.5) AS p50,
-  quantile_cont(gap_seconds, 0.95) AS p95, count(*) OVER () AS all
+  quantile_cont(gap_seconds, 0.95) AS p95, quantile_cont(took, 0.5) AS took,
+  count(*) OVER () AS all
 FROM tools GROUP BY tool ORDER BY calls DESC, tool LIMIT ?"""
 
 _FAILURES = """

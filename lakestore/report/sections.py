@@ -185,6 +185,9 @@ def _durations(answers: Answers) -> Section:
             _table("Turns of each app", apps, shown, beside=True),
             _table(title, rows, (_day(answers.step), _count("turns"), *times), folded=True),
         ]
+    speeds = answers.speeds()
+    if speeds:
+        parts.append(_table("Models, how fast, as far as measured", speeds, _SPEED_COLUMNS))
     note = (
         "From the first to the last event of a turn, on a logarithmic scale. Turns with a call that"
         " waits for people are left out."
@@ -206,10 +209,12 @@ def _tools(answers: Answers) -> Section:
         chart = charts.bars(failures, "failures", by="tool", step=step, order=order)
         parts.append(_drawn(chart, f"Failed calls by {step} and tool", failures, "failures"))
     if tools:
-        parts.append(_table(_top("Tools, by calls", tools), tools, _TOOL_COLUMNS))
+        took = (_seconds("took", "tool itself, half of them"),)
+        shown = _TOOL_COLUMNS + took * any(row["took"] is not None for row in tools)
+        parts.append(_table(_top("Tools, by calls", tools), tools, shown))
     if failures:
-        shown = (_day(step), _text("tool"), _count("failures"))
-        parts.append(_table(f"Failed calls by {step} and tool", failures, shown, folded=True))
+        by_step = (_day(step), _text("tool"), _count("failures"))
+        parts.append(_table(f"Failed calls by {step} and tool", failures, by_step, folded=True))
     note = "The gap is the time from a call to the answer that settled it."
     return Section("tools", "Tools", parts, note, "No tool was called.")
 
@@ -310,6 +315,13 @@ _TOOL_COLUMNS = (
     _count("pending"),
     _seconds("p50", "gap, half of them"),
     _seconds("p95", "gap, 95 %"),
+)
+_SPEED_COLUMNS = (
+    _text("model"),
+    _count("answers"),
+    _seconds("first", "first piece, half of them"),
+    _seconds("p50", "whole answer, half of them"),
+    _seconds("p95", "95 %"),
 )
 _ERROR_COLUMNS = (
     _count("times"),
