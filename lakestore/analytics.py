@@ -84,7 +84,8 @@ class Analytics(ABC):
             params: The values.
 
         Raises:
-            InputError: there is no such view or column.
+            InputError: there is no such view or column, `where` is no condition on it, or `params`
+                are not as many as it asks for.
             StorageError: the store failed.
         """
         return self._asked().scan(table, columns, where, params)
@@ -120,7 +121,8 @@ class Analytics(ABC):
 
         Args:
             guarded: For SQL that you do not trust: no file, setting or variable is open, and what
-                does not fit in memory fails.
+                does not fit in memory fails. The connection is its user's own, who may drop views
+                in it, which `refresh` does not bring back: throw it away afterwards.
             as_of: A datetime with a zone, or seconds since 1970 UTC: show what had been committed
                 by then, each session up to its last commit before the first later one, and alive if
                 it was deleted later. Times are those that writers' clocks gave commits.

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from lakestore.errors import InputError
 
+_MOST_SECONDS = 100_000_000_000
+"""In the year 5138; milliseconds are more since 1973."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -139,7 +141,7 @@ def check_time(name: str, value: object) -> float | None:
     """Return a datetime with a zone, or seconds since 1970 UTC, as seconds; None for None.
 
     Raises:
-        InputError: it is neither, or NaN.
+        InputError: it is neither, or NaN, or so many seconds that they are milliseconds.
     """
     if value is None:
         return None
@@ -149,10 +151,12 @@ def check_time(name: str, value: object) -> float | None:
         return (value - _EPOCH).total_seconds()
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise InputError(f"{name} is a datetime or seconds since 1970 UTC. {_given(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
+    if _MOST_SECONDS < abs(value) < math.inf:
+        raise InputError(
+            f"{name} is in seconds since 1970 UTC, these are years beyond all calendars:"
+            f" milliseconds are divided by 1_000. {_given(value)}"
+        )
+    return float(value)
 
 
 def _given(value: object) -> str:

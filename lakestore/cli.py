@@ -100,8 +100,8 @@ def demo(url: str, history: int) -> None:
 def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
     """Run QUERY over the lake at URL.
 
-    Views: events, sessions, messages, turns, llm_calls, tool_calls, state_changes, errors, costs.
-    The SQL is DuckDB's; `describe turns` shows columns. Nothing is written to the lake.
+    Views: events, sessions, messages, turns, llm_calls, tool_calls, state_changes, errors, costs,
+    telemetry. The SQL is DuckDB's; `describe turns` shows columns. Nothing is written to the lake.
     """
     # DuckDB takes a while to import, which the other commands need not wait for.
     from lakestore.catalog import QueryError
@@ -154,7 +154,7 @@ def show(url: str, session_id: str, app_name: str | None, user_id: str | None, f
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE.toml|json",
-    help='What models cost for a million tokens: {"model": {"prompt": 0.3, "output": 2.5}}.',
+    help="What models cost for a million tokens, as above.",
 )
 @reports_errors
 def report(
@@ -166,10 +166,16 @@ def report(
     title: str | None,
     prices: Path | None,
 ) -> None:
-    """Write what the agents did as one page, for people who do not open notebooks.
+    r"""Write what the agents did as one page, for people who do not open notebooks.
 
     Activity, tokens and cost, how long turns take, tools, errors, returning users and the largest
     sessions, as pictures and tables. The page needs no network and runs no script. Times are UTC.
+
+    \b
+    A file of prices, per million tokens (JSON: {"gpt-5.1": {"prompt": 1.25, "output": 10}}):
+      ["gpt-5.1"]        # in quotes; "gpt-5*" is for all names that begin so
+      prompt = 1.25
+      output = 10.0      # also cached, thought, tool_use, since = 2026-03-01
     """
     # Only this command needs what draws, which is an extra and takes a second to import.
     try:

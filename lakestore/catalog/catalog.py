@@ -223,13 +223,21 @@ class Catalog:
             params: The values.
 
         Raises:
-            InputError: there is no such view or column, or `where` is more than a condition.
-            QueryError: DuckDB does not understand `where`.
+            InputError: there is no such view or column, or `where` is more than a condition, or
+                DuckDB does not understand it, or `params` do not fit it.
         """
         query = self.select(table, columns)
-        if where is not None:
-            query = f"{query} WHERE (\n{check_text('where', where)}\n)"
-        return self.sql(query, params).to_arrow_reader(_BATCH_ROWS)
+        if where is None:
+            return self.sql(query, params).to_arrow_reader(_BATCH_ROWS)
+        try:
+            relation = self.sql(f"{query} WHERE (\n{check_text('where', where)}\n)", params)
+        except duckdb.ProgrammingError as error:
+            # A damaged pack is invalid input to DuckDB, too.
+            if isinstance(error, duckdb.InvalidInputException) and "parameter" not in str(error):
+                raise
+            reason = str(error).splitlines()[0]
+            raise InputError(f"where is no condition on this view. {where=} {reason=}") from error
+        return relation.to_arrow_reader(_BATCH_ROWS)
 
     def select(self, table: str, columns: Sequence[str] | None = None) -> str:
         """Return the query for columns of a view, None for all.

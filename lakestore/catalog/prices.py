@@ -55,7 +55,7 @@ def price_table(prices: Prices, per: float = 1_000_000) -> pa.Table:
             `output` tokens, and where they differ from these of `cached`, `thought` and
             `tool_use`. `{"model": {"prompt": 0.3, "output": 2.5}}`, or rows, or a table, with a
             column `model`. A name that ends with `*` is for all models that begin so; the longest
-            counts. With `since`, a date or datetime, the price holds from then on.
+            counts. With `since`, a date or datetime, or such in ISO 8601, it holds from then on.
         per: How many tokens the prices are for.
 
     Raises:
@@ -95,17 +95,31 @@ def _each(rows: object) -> Iterable[Mapping[str, Any]]:
 
 
 def _priced(row: Mapping[str, Any], per: float) -> dict[str, Any]:
-    unknown = [name for name in row if name not in _COLUMNS]
-    if unknown:
-        raise InputError(f"prices have no such kind. {unknown=} kinds={list(KINDS)}")
     model = row.get("model")
     if not isinstance(model, str) or not model:
         raise InputError("each price names its model, as model_version has it")
+    if "*" in model[:-1]:
+        raise InputError(f"a name has a star at its end alone, for all that begin so. {model=}")
+    _check_kinds(model, row)
     made: dict[str, Any] = {"name": model.removesuffix("*"), "is_prefix": model.endswith("*")}
-    made["since"] = _since(row.get("since"))
+    made["since"] = _since(model, row.get("since"))
     for kind in KINDS:
         made[kind] = _amount(model, kind, row.get(kind), made.get(_DEFAULTS.get(kind, "")), per)
     return made
+
+
+def _check_kinds(model: str, row: Mapping[str, Any]) -> None:
+    unknown = [name for name in row if name not in _COLUMNS]
+    if not unknown:
+        return
+    whole, inner = model, row
+    # [a.1] in TOML is a table 1 in a table a.
+    while name := next((name for name in inner if isinstance(inner[name], Mapping)), None):
+        whole, inner = f"{whole}.{name}", inner[name]
+    if inner is not row:
+        hint = f'a name with a dot is quoted in TOML, as ["{whole}"]'
+        raise InputError(f"prices of a model hold a table: {hint}. {model=}")
+    raise InputError(f"prices have no such kind. {model=} {unknown=} kinds={list(KINDS)}")
 
 
 def _amount(model: str, kind: str, given: object, default: float | None, per: float) -> float:
@@ -127,12 +141,26 @@ def _is_amount(given: object) -> bool:
     )
 
 
-def _since(given: object) -> datetime:
+def _since(model: str, given: object) -> datetime:
     if given is None or given != given:  # pandas' NaT equals nothing
         return _EVER
-    if isinstance(given, date) and not isinstance(given, datetime):
-        return datetime.combine(given, time.min, UTC)
-    if not isinstance(given, datetime):
-        raise InputError(f"since is a date or a datetime. type={type(given).__name__}")
-    check_time("since", given)
-    return given.astimezone(UTC)
+    moment = _read(given) if isinstance(given, str) else given
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        return datetime.combine(moment, time.min, UTC)
+    if not isinstance(moment, datetime):
+        raise InputError(
+            "since is a date, as 2026-03-01, or a datetime with a zone, as 2026-03-01T12:00:00Z."
+            f" {model=} type={type(given).__name__}"
+        )
+    check_time(f"since of {model!r}", moment)
+    return moment.astimezone(UTC)
+
+
+def _read(text: str) -> date | None:
+    """Return the date or datetime that a text in ISO 8601 stands for; None for any other."""
+    for kind in (date, datetime):
+        try:
+            return kind.fromisoformat(text.strip())
+        except ValueError:
+            continue
+    return None

@@ -67,6 +67,18 @@ class Answers:
         """Return calls, tokens and costs of each model."""
         return self._ask(_MODELS)
 
+    def models_without_price(self) -> list[str]:
+        """Return the models that no price is for, whatever its time."""
+        return [row["name"] for row in self._ask(_MODELS_WITHOUT_PRICE)]
+
+    def prices_without_model(self) -> list[str]:
+        """Return the names in prices that fit no model, as they were given."""
+        return [row["name"] for row in self._ask(_PRICES_WITHOUT_MODEL)]
+
+    def has_prices(self) -> bool:
+        """Return whether any price was given."""
+        return bool(self._ask("SELECT 1 AS one FROM internal.prices LIMIT 1"))
+
     def tokens(self) -> Rows:
         """Return tokens and costs of each step and model."""
         return self._ask(_TOKENS, [MODELS])
@@ -84,6 +96,11 @@ class Answers:
             f"SELECT app_name, count(*) AS turns, {_PERCENTILES}, max(seconds) AS longest"
             " FROM durations WHERE NOT waits GROUP BY app_name ORDER BY turns DESC, app_name"
         )
+
+    def speeds(self) -> Rows:
+        """Return how fast models answered, of answers that telemetry has measured."""
+        where, values = self._selection.where("event_time")
+        return self._ask(_SPEEDS.format(where=where), [*values, TOOLS])
 
     def tools(self) -> Rows:
         """Return calls, failures and gaps of each tool, those that are called most."""
@@ -124,6 +141,8 @@ class Answers:
         return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
 
+_UNNAMED = "(not named)"
+"""Stands for the model of answers that name none."""
 _SESSION = "app_name, user_id, session_id"
 
 _ACTIVITY = f"""
@@ -131,16 +150,16 @@ SELECT {_SESSION}, date_trunc('day', event_time) AS day, count(*) AS events,
   sum(total_tokens)::DOUBLE AS tokens, min(event_time) AS first, max(event_time) AS last
 FROM {{view}} WHERE {{where}} GROUP BY ALL"""
 
-_CALLS = """
-SELECT date_trunc('{step}', event_time) AS day, coalesce(model, '(not named)') AS model,
+_CALLS = f"""
+SELECT date_trunc('{{step}}', event_time) AS day, coalesce(model, '{_UNNAMED}') AS model,
   count(*) AS calls, sum(prompt_tokens)::DOUBLE AS prompt, sum(output_tokens)::DOUBLE AS output,
   sum(thought_tokens)::DOUBLE AS thought, sum(cached_tokens)::DOUBLE AS cached,
   sum(total_tokens)::DOUBLE AS tokens, sum(cost) AS cost, count(cost) AS priced
-FROM {view} WHERE {where} GROUP BY ALL"""
+FROM {{view}} WHERE {{where}} GROUP BY ALL"""
 
 _TOOL_CALLS = f"""
 SELECT {_SESSION}, invocation_id, date_trunc('{{step}}', called_at) AS day, tool_name AS tool,
-  status, is_long_running, gap_seconds
+  status, is_long_running, gap_seconds, duration_ms / 1000 AS took
 FROM {{view}} WHERE {{where}}"""
 
 _DURATIONS = f"""
@@ -187,6 +206,14 @@ SELECT model, sum(calls)::BIGINT AS calls, sum(prompt) AS prompt, sum(output) AS
   sum(cost) AS cost
 FROM calls GROUP BY model ORDER BY tokens DESC NULLS LAST, model"""
 
+_FITS = "(model = price.name OR (price.is_prefix AND starts_with(model, price.name)))"
+_MODELS_WITHOUT_PRICE = f"""
+SELECT DISTINCT model AS name FROM calls WHERE model <> '{_UNNAMED}'
+  AND NOT EXISTS (FROM internal.prices AS price WHERE {_FITS}) ORDER BY name"""
+_PRICES_WITHOUT_MODEL = f"""
+SELECT DISTINCT name || CASE WHEN is_prefix THEN '*' ELSE '' END AS name
+FROM internal.prices AS price WHERE NOT EXISTS (FROM calls WHERE {_FITS}) ORDER BY 1"""
+
 _TOKENS = """
 WITH ranked AS (
   SELECT model, row_number() OVER (ORDER BY sum(tokens) DESC NULLS LAST, model) AS place
@@ -197,11 +224,19 @@ SELECT day, CASE WHEN place <= ? THEN model ELSE 'others' END AS model,
 FROM calls JOIN ranked USING (model) WHERE day IS NOT NULL
 GROUP BY 1, 2 ORDER BY day, place"""
 
+_SPEEDS = f"""
+SELECT coalesce(model, '{_UNNAMED}') AS model, count(*) AS answers,
+  quantile_cont(time_to_first_token_ms / 1000, 0.5) AS first,
+  quantile_cont(latency_ms / 1000, 0.5) AS p50, quantile_cont(latency_ms / 1000, 0.95) AS p95
+FROM llm_calls WHERE latency_ms IS NOT NULL AND {{where}}
+GROUP BY ALL ORDER BY answers DESC, model LIMIT ?"""
+
 _TOOLS = """
 SELECT tool, count(*) AS calls, count(*) FILTER (status = 'error') AS failures,
   count(*) FILTER (status = 'error') / count(*) AS failure_rate,
   count(*) FILTER (status = 'pending') AS pending, quantile_cont(gap_seconds, 0.5) AS p50,
-  quantile_cont(gap_seconds, 0.95) AS p95, count(*) OVER () AS all
+  quantile_cont(gap_seconds, 0.95) AS p95, quantile_cont(took, 0.5) AS took,
+  count(*) OVER () AS all
 FROM tools GROUP BY tool ORDER BY calls DESC, tool LIMIT ?"""
 
 _FAILURES = """

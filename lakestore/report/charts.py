@@ -31,8 +31,14 @@ OTHERS = "others"
 WHOLE = "~s"
 """The format of whole numbers: 12k."""
 
+PERCENT = ".1~%"
+"""The format of shares: 10.5%."""
+
 WIDTH, HEIGHT = 720, 240
 _TICKS = 12
+_FEWEST = 8
+"""So many days, weeks or the like have room in a chart, though there be less: one is no wall."""
+_STEP_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _DAY_FORMS = {"day": "%d %b", "week": "%d %b", "month": "%b %y", "year": "%Y"}
 _TIMES = (0.001, 0.01, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1_800, 7_200, 28_800, 86_400, 604_800)
 _TIME_LABEL = (
@@ -77,7 +83,9 @@ def bars(
         "y": alt.Y("sum(value):Q", title=None, axis=_axis(form)),
     }
     if by:
-        encoding["color"] = _colour(_coloured(told, order))
+        names = _coloured(told, order)
+        some = {row["by"] for row in told if row["value"]}
+        encoding["color"] = _colour(names, [name for name in names if name in some])
         # Vega's own number of a colour: pieces lie on each other as the legend names them.
         encoding["order"] = alt.Order("color_by_sort_index:Q")
     chart = alt.Chart(_data(told)).transform_calculate(
@@ -203,7 +211,9 @@ def _unpivoted(rows: Rows, values: Mapping[str, str]) -> list[dict[str, Any]]:
 def _lines(
     told: Rows, values: Mapping[str, str], step: Step, title: str, axis: alt.Axis, scale: alt.Scale
 ) -> alt.Chart:
-    chart = alt.Chart(_data(told)).mark_line(point=alt.OverlayMarkDef(size=14), strokeWidth=1.8)
+    chart = alt.Chart(_data(told)).mark_line(
+        point=alt.OverlayMarkDef(size=14 if _many(told, step) > _TICKS else 50), strokeWidth=1.8
+    )
     encoded = chart.encode(
         x=_day_axis(step, told),
         y=alt.Y("value:Q", title=None, scale=scale, axis=axis),
@@ -215,7 +225,11 @@ def _lines(
 
 def _axis(form: str) -> alt.Axis:
     # What has no fraction has no tick between two numbers.
-    return alt.Axis(format=form, tickMinStep=1) if form == WHOLE else alt.Axis(format=form)
+    if form != WHOLE:
+        return alt.Axis(format=form)
+    # Each number by itself: by the axis' own prefix nothing would be 0k.
+    label = f"datum.value % 1 ? '' : format(datum.value, '{form}')"
+    return alt.Axis(labelExpr=label, tickMinStep=1)
 
 
 def _day_axis(step: Step, told: list[dict[str, Any]]) -> alt.X:
@@ -231,7 +245,25 @@ def _day_axis(step: Step, told: list[dict[str, Any]]) -> alt.X:
         labelSeparation=8,
         **ticks,
     )
-    return alt.X("day:T", title=None, scale=alt.Scale(type="utc"), axis=axis)
+    scale = alt.Scale(type="utc", **_room(told, step))
+    return alt.X("day:T", title=None, scale=scale, axis=axis)
+
+
+def _many(told: list[dict[str, Any]], step: Step) -> int:
+    """Return about how many steps there are from the first to the last."""
+    days = [_utc(row["day"]) for row in told]
+    return (max(days) - min(days)).days // _STEP_DAYS[step] + 1 if days else 0
+
+
+def _room(told: list[dict[str, Any]], step: Step) -> dict[str, Any]:
+    """Return the domain of an axis where there are few steps, which stand in its middle."""
+    many = _many(told, step)
+    if not 0 < many < _FEWEST:
+        return {}
+    days, length = [_utc(row["day"]) for row in told], timedelta(days=_STEP_DAYS[step])
+    beside = length * (_FEWEST - many) / 2
+    ends = (min(days) - beside, max(days) + length + beside)
+    return {"domain": [end.timestamp() * 1000 for end in ends]}
 
 
 def _steps(first: datetime, last: datetime, step: Step) -> list[datetime]:
@@ -247,10 +279,12 @@ def _steps(first: datetime, last: datetime, step: Step) -> list[datetime]:
     return [first.replace(year=first.year + m // 12, month=m % 12 + 1, day=1) for m in begins]
 
 
-def _colour(names: Sequence[str]) -> alt.Color:
+def _colour(names: Sequence[str], shown: Sequence[str] | None = None) -> alt.Color:
+    """Return a colour for each name; the legend has those `shown` alone, None for all."""
     colours = [SERIES[place % len(SERIES)] for place in range(len(names))]
     scale = alt.Scale(domain=list(names), range=colours)
-    return alt.Color("by:N", title=None, sort=list(names), scale=scale)
+    legend = alt.Legend(values=list(names if shown is None else shown))
+    return alt.Color("by:N", title=None, sort=list(names), scale=scale, legend=legend)
 
 
 def _styled(chart: Any, title: str, height: int = HEIGHT) -> Any:

@@ -49,7 +49,7 @@ def report_page(
         lake.set_prices(prices)
     with closing(Answers(lake, chosen)) as answers:
         has = answers.overview()
-        priced = prices is not None or has["cost"] is not None
+        priced = answers.has_prices()
         given = {
             "figures": figures(has, priced),
             "sections": list(sections(answers, priced)) if has["events"] else [],
@@ -58,11 +58,17 @@ def report_page(
         }
     return _render(
         title=visible(title or "What the agents did"),
-        place=visible(shown_url(lake.url)),
+        place=visible(_place(lake.url)),
         chosen=_told(chosen),
         made=words.moment(datetime.fromtimestamp(lake.clock.wall(), UTC)),
         **given,
     )
+
+
+def _place(url: str) -> str:
+    """Return where a lake is for people elsewhere: of a folder its name alone."""
+    is_bucket = "://" in url and not url.startswith("file://")
+    return shown_url(url) if is_bucket else url.rstrip("/").rpartition("/")[2] or url
 
 
 def _told(selection: Selection) -> Mapping[str, str]:

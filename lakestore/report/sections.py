@@ -13,6 +13,8 @@ from lakestore.shell.text import clip, plural, visible
 
 _LONGEST = 120
 """Letters of an id or a message that are shown."""
+_NAMES = 12
+"""So many names of prices and models are told."""
 _TOO_EARLY = "All users came within one week; who comes again is to be seen."
 _PERCENTILES = {"p50": "half of them", "p90": "90 %", "p99": "99 %"}
 
@@ -123,15 +125,29 @@ def _models(answers: Answers, priced: bool) -> Section:
         order = _in_order(rows, "model")
         parts = list(_by_model(rows, order, step, "tokens", "~s", "Tokens"))
         if priced:
-            parts += _by_model(rows, order, step, "cost", ",.2~f", "Cost")
+            parts += _by_model(rows, order, step, "cost", ",.3~r", "Cost")
         parts.append(_table("Models, by tokens", models, _model_columns(priced)))
         shown = (_day(step), _text("model"), _count("tokens"), *_money(priced))
         parts.append(_table(f"Tokens by {step} and model", rows, shown, folded=True))
     note = (
         "Tokens are those that models reported. Cached ones are part of the prompt."
-        + " Money is in the currency of the prices that were given." * priced
+        + (" Money is in the currency of the prices that were given." * priced)
+        + (_prices(answers) if priced else "")
     )
     return Section("models", "Tokens and models", parts, note, "No model answered.")
+
+
+def _prices(answers: Answers) -> str:
+    """Return which models have no price, and which prices are of no model."""
+    told = ""
+    for what, names in (
+        ("No price was given for", answers.models_without_price()),
+        ("No model here is called, as in the prices,", answers.prices_without_model()),
+    ):
+        shown = [clip(visible(name), _LONGEST) for name in names[:_NAMES]]
+        more = [f"{len(names) - _NAMES:,} more"] if len(names) > _NAMES else []
+        told += f" {what} {', '.join([*shown, *more])}." if names else ""
+    return told
 
 
 def _by_model(
@@ -169,6 +185,9 @@ def _durations(answers: Answers) -> Section:
             _table("Turns of each app", apps, shown, beside=True),
             _table(title, rows, (_day(answers.step), _count("turns"), *times), folded=True),
         ]
+    speeds = answers.speeds()
+    if speeds:
+        parts.append(_table("Models, how fast, as far as measured", speeds, _SPEED_COLUMNS))
     note = (
         "From the first to the last event of a turn, on a logarithmic scale. Turns with a call that"
         " waits for people are left out."
@@ -182,7 +201,7 @@ def _tools(answers: Answers) -> Section:
     failing = [row for row in tools if row["failures"]]
     if failing:
         failing = sorted(failing, key=lambda row: -row["failure_rate"])[:12]
-        rates = charts.ranking(failing, "tool", "failure_rate", form=".1%")
+        rates = charts.ranking(failing, "tool", "failure_rate", form=charts.PERCENT)
         title = "Calls that fail, by tool"
         parts.append(_drawn(rates, title, failing, "failure_rate", words.percent))
     if failures:
@@ -190,10 +209,12 @@ def _tools(answers: Answers) -> Section:
         chart = charts.bars(failures, "failures", by="tool", step=step, order=order)
         parts.append(_drawn(chart, f"Failed calls by {step} and tool", failures, "failures"))
     if tools:
-        parts.append(_table(_top("Tools, by calls", tools), tools, _TOOL_COLUMNS))
+        took = (_seconds("took", "tool itself, half of them"),)
+        shown = _TOOL_COLUMNS + took * any(row["took"] is not None for row in tools)
+        parts.append(_table(_top("Tools, by calls", tools), tools, shown))
     if failures:
-        shown = (_day(step), _text("tool"), _count("failures"))
-        parts.append(_table(f"Failed calls by {step} and tool", failures, shown, folded=True))
+        by_step = (_day(step), _text("tool"), _count("failures"))
+        parts.append(_table(f"Failed calls by {step} and tool", failures, by_step, folded=True))
     note = "The gap is the time from a call to the answer that settled it."
     return Section("tools", "Tools", parts, note, "No tool was called.")
 
@@ -295,6 +316,13 @@ _TOOL_COLUMNS = (
     _seconds("p50", "gap, half of them"),
     _seconds("p95", "gap, 95 %"),
 )
+_SPEED_COLUMNS = (
+    _text("model"),
+    _count("answers"),
+    _seconds("first", "first piece, half of them"),
+    _seconds("p50", "whole answer, half of them"),
+    _seconds("p95", "95 %"),
+)
 _ERROR_COLUMNS = (
     _count("times"),
     _text("source"),
@@ -308,7 +336,7 @@ _COHORT_COLUMNS = (
     _count("cohort_users", "users"),
     _count("weeks_later", "weeks later"),
     _count("users", "came again"),
-    Column("share", lambda row: words.percent(row["share"])),
+    Column("share", lambda row: words.percent(row["share"], 0)),
 )
 _SESSION_COLUMNS = (
     _text("session_id", "session"),

@@ -31,7 +31,7 @@ class Selection:
             if moment is not None:
                 check_time(name, moment)
         if self.since is not None and self.until is not None and self.since >= self.until:
-            raise InputError(f"until is after since. since={self.since} until={self.until}")
+            raise InputError(f"until must be after since. since={self.since} until={self.until}")
 
     @property
     def from_the_beginning(self) -> Selection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal, TypeAlias
 
 Step: TypeAlias = Literal["day", "week", "month", "year"]
@@ -28,11 +29,13 @@ def short_count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
-def percent(value: float | None) -> str:
-    """Return a share as percent."""
+def percent(value: float | None, digits: int = 1) -> str:
+    """Return a share as percent, rounded as charts round it: halves up, no zeros at the end."""
     if value is None:
         return NOTHING
-    return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
+    rounded = Decimal(value * 100).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    text = f"{rounded:f}"
+    return (text.rstrip("0").rstrip(".") if digits else text) + "%"
 
 
 def money(value: float | None) -> str:

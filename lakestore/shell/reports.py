@@ -143,7 +143,9 @@ def stats_lines(report: LakeStats, url: str, room: int) -> Iterator[str]:
     for app in report.apps:
         yield from _app_lines(app, room)
         if app.is_due:
-            yield click.style(f"  compaction is due: lakestore compact {visible(url)}", bold=True)
+            why = f"{app.objects:,} objects where {app.objects_packed:,} would do"
+            due = f"  compaction is due, {why}: lakestore compact {visible(url)}"
+            yield click.style(due, bold=True)
         yield ""
     yield (
         f"{plural(len(report.apps), 'app')}, {plural(report.objects, 'object')},"
@@ -172,9 +174,12 @@ def _app_lines(app: AppStats, room: int) -> Iterator[str]:
         f"  to sweep  {plural(total.covered_objects, 'object')},"
         f" {byte_size(total.covered_bytes)}: needed no more once the grace is over"
     )
-    yield f"  opening a session in a new process takes about {app.requests_now} requests"
     yield (
-        f"  compacted and swept: {app.requests_packed} requests,"
+        f"  a new process opens a session with about {app.requests_now:,} requests,"
+        f" and begins SQL with {app.sql_now:,}"
+    )
+    yield (
+        f"  compacted and swept: {app.requests_packed:,} and {app.sql_packed:,},"
         f" {plural(app.objects_packed, 'object')} in all"
     )
     rows = [_figures(user, figures) for user, figures in app.users.items()]

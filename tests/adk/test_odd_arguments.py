@@ -101,6 +101,8 @@ QUERIED: dict[str, Callable[[Any], object]] = {
     "session_ids  ": lambda lake: lake.user_events("a", "u", session_ids=[3]),
     "since": lambda lake: lake.user_events("a", "u", since="yesterday"),
     "since ": lambda lake: lake.user_events("a", "u", since=math.nan),
+    "until ": lambda lake: lake.user_events("a", "u", until=1_796_000_000_000),
+    "as_of": lambda lake: lake.connect(as_of=1_796_000_000_000.0),
     "until": lambda lake: lake.user_events("a", "u", until=datetime(2026, 1, 1)),  # noqa: DTZ001 - the mistake
     "user_id": lambda lake: lake.user_events("a", 3),
     "connect": lambda lake: lake.refresh(None),

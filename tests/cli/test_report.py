@@ -91,7 +91,7 @@ def test_prices_from_a_file(tmp_path: Path, name: str, text: str) -> None:
     ("options", "says"),
     [
         (["--app", "nobody"], "there is no app 'nobody' in this lake"),
-        (["--since", "2023-11-16", "--until", "2023-11-15"], "until is after since"),
+        (["--since", "2023-11-16", "--until", "2023-11-15"], "until must be after since"),
         (["--since", "yesterday"], "a time is written as"),
         (["--until", "9999-12-31"], "a time is written as"),
         (["--since", "2024-01-01", "-o", "no/folder/page.html"], "cannot write no/folder/page"),
@@ -115,6 +115,14 @@ def test_without_the_extra_it_says_what_to_install(url: str, tmp_path: Path) -> 
     told = "Error: charts need Altair: pip install 'lakestore[report]'\n"
     assert done.stderr.decode() == told
     assert list(tmp_path.glob("*.html")) == []
+
+
+def test_a_dot_in_a_name_needs_quotes(url: str, tmp_path: Path) -> None:
+    """In TOML `[m.1]` is a table in a table: the line says how the name is written."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[gpt-5.1]\nprompt = 0.1\noutput = 0.4\n", "utf-8")
+    told = run(url, "-o", tmp_path / "page.html", "--prices", prices)
+    assert 'a name with a dot is quoted in TOML, as ["gpt-5.1"]' in told.stderr
 
 
 @pytest.mark.parametrize("text", ["{", '{"m": {"prompt": 1}}', "[1]", '{"m": 3}', "\udc80"])

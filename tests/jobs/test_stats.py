@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+from statistics import fmean
+
+import pytest
+
+from lakestore import Lake
+from lakestore.demo.histories import history, write_history
 from lakestore.jobs import compact, stats, sweep
 from lakestore.log.keys import SessionKey
+from lakestore.storage import MemoryStore
 from tests.support.histories import said
 from tests.support.sites import APP, USERS, Site, Work
+
+END = datetime(2026, 3, 30, 12, tzinfo=UTC)
 
 
 def filled() -> Site:
@@ -27,6 +38,43 @@ def test_what_is_fresh_is_counted() -> None:
     assert set(app.users) == set(USERS)
     assert sum(each.sessions for each in app.users.values()) == app.total.sessions
     assert app.is_due
+
+
+def asked(store: MemoryStore, act: Callable[[Lake], object]) -> int:
+    """Return how many requests something takes in a lake that knows nothing."""
+    with Lake(store, read_only=True) as lake:
+        before = lake.metrics.requests
+        act(lake)
+        return sum(lake.metrics.requests_since(before).values())
+
+
+def reading(key: SessionKey) -> Callable[[Lake], object]:
+    """Return what opens a session."""
+    return lambda lake: lake.sessions.read(key)
+
+
+def test_what_compaction_gains_is_true() -> None:
+    """Requests to open a session and to begin SQL are as told, before and after, and so objects."""
+    store = MemoryStore()
+    with Lake(store) as lake:
+        write_history(lake, history(sessions=24, seed=3, days=9, until=END))
+        query = "select app_name, user_id, session_id from sessions"
+        keys = [SessionKey(*ids) for ids in lake.sql(query).fetchall()]
+        then: dict[str, tuple[float, int]] = {}
+        for is_packed in (False, True):
+            if is_packed:
+                compact(lake)
+                sweep(lake, grace=0)
+            told = stats(lake).apps
+            for app in told:
+                of_app = [key for key in keys if key.app_name == app.app_name]
+                opened = fmean(asked(store, reading(key)) for key in of_app)
+                assert app.requests_now == pytest.approx(opened, abs=1)
+                if is_packed:
+                    assert (opened, app.objects) == pytest.approx(then[app.app_name], abs=1)
+            then = {app.app_name: (app.requests_packed, app.objects_packed) for app in told}
+            begun = asked(store, lambda it: it.sql("select count(*) from events").fetchall())
+            assert begun == pytest.approx(sum(app.sql_now for app in told), abs=len(told))
 
 
 def test_what_is_packed_is_counted() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from google.adk.events.event import Event
@@ -19,6 +20,7 @@ from lakestore.report.answers import Answers
 from lakestore.report.sections import figures
 from lakestore.report.words import NOTHING
 from lakestore.storage import MemoryStore
+from tests.support.measured import measured, put
 from tests.support.odd_lakes import MARKUP, NOON, QUOTED, fill_oddly
 from tests.support.pages import Page, read_page
 
@@ -136,6 +138,50 @@ def test_prices_that_fit_no_model(page: Page) -> None:
         answers.close()
     assert note != cost.note
     assert (cost.value, cost.note) == (NOTHING, "without 4 answers of unknown cost")
+
+
+def test_prices_and_models_that_do_not_meet_are_named(lake: Lake) -> None:
+    """The page says which models have no price, and which prices are of no model."""
+    write_history(lake, history(sessions=3, seed=3, days=3, until=END))
+    price = {"prompt": 1, "output": 1}
+    prices = {"scripted-smal-*": price, "scripted-small-1": price}
+    page = read_page(report_page(lake, prices=prices))
+    (note,) = (text for text in page.text if text.startswith("Tokens are those"))
+    assert "No price was given for scripted-small-2." in note
+    assert "No model here is called, as in the prices, scripted-smal-*." in note
+
+
+def test_what_was_measured_is_told(lake: Lake) -> None:
+    """How fast models and tools are stands there where telemetry knows, and nowhere else."""
+    write_history(lake, history(sessions=3, seed=3, days=3, until=END))
+    title, head = "Models, how fast, as far as measured", "tool itself, half of them"
+    before = read_page(report_page(lake)).text
+    assert title not in before
+    assert head not in before
+    place = "app_name, user_id, session_id, version, invocation_id"
+    names = [*place.split(", "), "event_id", "duration_us", "first_token_us"]
+    asked = f"select {place}, event_id, 2500000, 500000 from llm_calls order by version limit 1"
+    (answer,) = lake.sql(asked).fetchall()
+    used = f"select {place}, call_id from tool_calls order by version limit 1"
+    (call,) = lake.sql(used).fetchall()
+    of_tool = dict(zip([*place.split(", "), "call_id"], call, strict=True))
+    put(
+        lake,
+        measured(**dict(zip(names, answer, strict=True))),
+        measured(kind="tool", duration_us=7_300_000, **of_tool),
+    )
+    text = read_page(report_page(lake)).text
+    assert {"0.5 s", "2.5 s"} <= set(text[text.index(title) :][:12])
+    assert "7.3 s" in text[text.index(head) :]
+
+
+def test_a_page_tells_no_path(tmp_path: Path) -> None:
+    """Of a folder only the name is told: pages are sent to people elsewhere."""
+    with Lake.open(str(tmp_path / "garden")) as lake:
+        fill_oddly(lake)
+        html = report_page(lake)
+    assert "garden" in html
+    assert str(tmp_path) not in html
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from io import StringIO
 from typing import Any
 
 import pandas as pd
@@ -151,7 +152,9 @@ def test_a_table_of_any_library(store: MemoryStore, lake: Lake, table: Any) -> N
         {"": {"prompt": 1, "output": 2}},
         [{"prompt": 1, "output": 2}],
         [{"model": "m", "prompt": 1, "output": 2}] * 2,
-        {"m": {"prompt": 1, "output": 2, "since": "2026-01-01"}},
+        {"a*b": {"prompt": 1, "output": 2}},
+        {"**": {"prompt": 1, "output": 2}},
+        {"m": {"prompt": 1, "output": 2, "since": "2026-01-01T12:00:00"}},
         {"m": {"prompt": 1, "output": 2, "since": datetime(2026, 1, 1)}},  # noqa: DTZ001
     ],
 )
@@ -162,6 +165,41 @@ def test_what_is_no_price_is_refused(store: MemoryStore, lake: Lake, prices: Any
     with pytest.raises(InputError):
         lake.set_prices(prices)
     assert costs(lake) == [140.0]
+
+
+@pytest.mark.parametrize(
+    "prices",
+    [
+        {"m": {"since": "2026-01-01", "prompt": 1, "output": 0}},
+        [{"model": "m", "since": "2026-01-01T01:00:00+01:00", "prompt": 1, "output": 0}],
+        pd.read_csv(StringIO("model,since,prompt,output\nm,2026-01-01,1,0\nother,,1,0\n")),
+    ],
+    ids=["dict", "rows", "csv"],
+)
+def test_since_may_be_text(store: MemoryStore, lake: Lake, prices: Any) -> None:
+    """JSON and CSV know no dates: ISO 8601 stands for them."""
+    log = a_log(store).create()
+    for day in ("2025-12-31 23:59:59", "2026-01-01 00:00:00"):
+        at = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()
+        log.say(day, at=at, model_version="m", **used(1, 0, 1))
+    lake.set_prices(prices)
+    assert costs(lake) == [None, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("prices", "says"),
+    [
+        ({"gpt-5": {"1": {"prompt": 1, "output": 2}}}, r"""quoted in TOML, as \["gpt-5\.1"\]"""),
+        ({"m-1": {"5": {"1-x": {"prompt": 1}}}}, r"""as \["m-1\.5\.1-x"\]"""),
+        ({"m": {"promt": 1, "output": 2}}, r"no such kind\. model='m' unknown=\['promt'\]"),
+        ({"m": {"prompt": 1, "output": 2, "since": "May"}}, "since is a date.* model='m'"),
+        ({"m": {"prompt": 1, "output": 2, "since": "2026-05-01T00:00"}}, "since of 'm' needs a"),
+    ],
+)
+def test_a_refusal_names_the_model(lake: Lake, prices: Any, says: str) -> None:
+    """Of many prices one is wrong: which one is said, and how it is written."""
+    with pytest.raises(InputError, match=says):
+        lake.set_prices(prices)
 
 
 @pytest.mark.parametrize("per", [0, -1, float("nan"), True, "million"])

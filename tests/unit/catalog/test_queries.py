@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import re
 
 import pytest
 
@@ -128,10 +129,16 @@ def test_a_scan_of_what_is_not_there(
     assert filled.sql("select count(*) from events").fetchall() == [(3,)]
 
 
-def test_a_scan_says_what_is_wrong_with_its_condition(filled: Catalog) -> None:
-    """A condition that is no SQL is DuckDB's error."""
-    with pytest.raises(QueryError):
-        filled.scan("events", None, "nope = 1", None)
+@pytest.mark.parametrize(
+    ("where", "params"),
+    [("nope = 1", None), ("author = = 1", None), ("author = ?", None), ("author = ?", [1, 2])],
+)
+def test_a_scan_says_what_is_wrong_with_its_condition(
+    filled: Catalog, where: str, params: list[int] | None
+) -> None:
+    """A condition that fits no view, or not its values, is one error that names it."""
+    with pytest.raises(InputError, match=re.escape(f"where={where!r} reason=")):
+        filled.scan("events", None, where, params)
 
 
 def test_a_large_scan_streams(store: MemoryStore, catalog: Catalog) -> None:
