@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from typing_extensions import override
 
 from lakestore.storage import LocalStore, MemoryStore, ObjectStore
@@ -51,3 +52,5 @@ _PATIENT = pytest.mark.timeout(4 * 3600)
 
 TestSessionsInMemory = _PATIENT(MemoryMachine.TestCase)
 TestSessionsInFolder = _PATIENT(FolderMachine.TestCase)
+# The same rules as in memory, of which a folder's files take four times as long.
+TestSessionsInFolder.settings = settings(max_examples=settings().max_examples // 2)

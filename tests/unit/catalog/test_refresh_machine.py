@@ -4,6 +4,7 @@ import json
 from itertools import count
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
@@ -112,3 +113,5 @@ class CatalogMachine(RuleBasedStateMachine):
 
 
 TestCatalog = CatalogMachine.TestCase
+# Each history makes databases, and rules of the same kind are the stateful tests' in `make test`.
+TestCatalog.settings = settings(max_examples=settings().max_examples // 2)
