@@ -51,6 +51,8 @@ class Upkeep:
     def sweep(self) -> Did:
         """Delete what is needless."""
         report = sweep(self._lake)
+        if report.reasons and all("other jobs keep publishing" in each for each in report.reasons):
+            return {"overtaken": 1}
         assert report.failures == 0, report.reasons
         return {kind: swept.objects for kind, swept in report.deleted.items()}
 
