@@ -6,16 +6,25 @@ from typing import TYPE_CHECKING, Any
 from lakestore import errors
 
 if TYPE_CHECKING:
+    from lakestore.adk.memories import LakeMemoryService
     from lakestore.adk.sessions import LakeSessionService
     from lakestore.adk.telemetry import LakeTelemetryPlugin
     from lakestore.lake import Lake
     from lakestore.log.marker import Limits
 
-__all__ = ["Lake", "LakeSessionService", "LakeTelemetryPlugin", "Limits", "errors"]
+__all__ = [
+    "Lake",
+    "LakeMemoryService",
+    "LakeSessionService",
+    "LakeTelemetryPlugin",
+    "Limits",
+    "errors",
+]
 
 # Imported when they are asked for: pyarrow takes a fifth of a second, and ADK several.
 _HOMES = {
     "Lake": "lakestore.lake",
+    "LakeMemoryService": "lakestore.adk.memories",
     "LakeSessionService": "lakestore.adk.sessions",
     "LakeTelemetryPlugin": "lakestore.adk.telemetry",
     "Limits": "lakestore.log.marker",

@@ -37,32 +37,47 @@ def json_state(state: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: it is no mapping, a key is no text, or a value cannot be written at all.
     """
-    if not isinstance(state, Mapping):
-        raise InputError(f"a state is a dict. type={type(state).__name__}")
+    return _json_object("state", state, TEMP_PREFIX)
+
+
+def json_metadata(metadata: Mapping[str, object]) -> dict[str, Any]:
+    """Return custom metadata as JSON types, see `json_state`; every key is kept.
+
+    Raises:
+        InputError: as `json_state`.
+    """
+    return _json_object("metadata", metadata)
+
+
+def _json_object(what: str, given: Mapping[str, Any], besides: str | None = None) -> dict[str, Any]:
+    """Return a mapping as JSON types, without keys that begin with `besides`."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"a {what} is a dict. type={type(given).__name__}")
     kept: dict[str, Any] = {}
-    for key, value in state.items():
+    for key, value in given.items():
         if not isinstance(key, str):
-            raise InputError(f"state keys are texts. key={key!r} type={type(key).__name__}")
-        if not key.startswith(TEMP_PREFIX):
-            kept[key] = _json_value(key, value)
+            raise InputError(f"{what} keys are texts. key={key!r} type={type(key).__name__}")
+        if besides is None or not key.startswith(besides):
+            kept[key] = _json_value(what, key, value)
     return kept
 
 
-def _json_value(key: str, value: object) -> Any:
+def _json_value(what: str, key: str, value: object) -> Any:
     try:
         try:
             plain = to_jsonable_python(value)
         except PydanticSerializationError:
             plain = to_jsonable_python(value, serialize_unknown=True)
             logger.warning(
-                "a state value has no JSON form and is stored as its repr. type=%s",
+                "a %s value has no JSON form and is stored as its repr. type=%s",
+                what,
                 type(value).__qualname__,
             )
         plain = finite(plain)
         refuse_halves({key: plain})
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"a state value cannot be stored. {key=} type={type(value).__name__} reason={error}"
+            f"a {what} value cannot be stored. {key=} type={type(value).__name__} reason={error}"
         ) from error
     return plain
 

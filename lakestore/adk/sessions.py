@@ -24,7 +24,13 @@ from lakestore.adk.appending import adk_errors, check_events, key_of, session_ke
 from lakestore.adk.operations import OrderBy, Page, Span, check_config, check_scope, is_blank
 from lakestore.adk.showing import Showing
 from lakestore.adk.sync import SyncSessionService
-from lakestore.adk.uris import Durability, ServiceUri, check_durability, shared_lake
+from lakestore.adk.uris import (
+    SESSION_SETTINGS,
+    Durability,
+    ServiceUri,
+    check_durability,
+    shared_lake,
+)
 from lakestore.errors import InputError
 from lakestore.lake import Lake
 from lakestore.log.keys import SessionKey, check_id
@@ -71,8 +77,9 @@ class LakeSessionService(BaseSessionService):
         if durability is not None:
             check_durability(durability)
         if lake is None:
-            named = ServiceUri.parse(uri or "", options)
-            lake, durability = shared_lake(named), durability or named.durability
+            named = ServiceUri.parse(uri or "", options, SESSION_SETTINGS)
+            asked = check_durability(named.settings.get("durability", "append"))
+            lake, durability = shared_lake(named), durability or asked
         elif options:
             raise InputError(f"options go with a uri. unknown={sorted(options)}")
         self.lake = lake

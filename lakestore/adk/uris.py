@@ -6,7 +6,7 @@ Needs nothing of ADK, so that the command line can read them quickly.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Literal, cast, get_args
@@ -18,6 +18,11 @@ from lakestore.lake import Lake
 from lakestore.storage import OPTIONS, ClientName, known_options
 
 Durability = Literal["append", "turn"]
+
+SESSION_SETTINGS = ("durability",)
+MEMORY_SETTINGS = ("ranking", "max_results", "language")
+SETTINGS = (*SESSION_SETTINGS, *MEMORY_SETTINGS)
+"""Names of settings of services, in URIs."""
 
 SCHEMES = ("lakestore+file", "lakestore+memory", "lakestore+s3", "lakestore+gs")
 """Schemes of service URIs, one for each kind of store."""
@@ -32,15 +37,23 @@ class ServiceUri:
 
     url: str
     """The lake's URL, percent-decoded."""
-    durability: Durability
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What is for the service itself, such as `durability`; nobody has checked the values."""
     client: ClientName = "fsspec"
     """Who talks to a bucket."""
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The other options in the query, percent-decoded."""
 
     @classmethod
-    def parse(cls, uri: str, options: Mapping[str, Any]) -> ServiceUri:
+    def parse(
+        cls, uri: str, options: Mapping[str, Any], settings: Sequence[str] = SETTINGS
+    ) -> ServiceUri:
         """Return what `uri` and further `options` say. Never quotes the query, which may be secret.
+
+        Args:
+            uri: As ADK's service registry passes it.
+            options: More of what its query may hold.
+            settings: The names of the service's own settings.
 
         Raises:
             InputError: the scheme or an option is not known, or the path is missing.
@@ -57,14 +70,14 @@ class ServiceUri:
                 f" scheme={parts.scheme!r}"
             )
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **options}
-        durability = given.pop("durability", "append")
         protocol = parts.scheme.removeprefix("lakestore+")
-        known = ["durability"]
+        known = [*settings]
         if protocol in OPTIONS:
             known += ["client", *sorted(OPTIONS[protocol])]
         unknown = sorted(str(name) for name in given if name not in known)
         if unknown:
             raise InputError(f"unknown options in a service URI. {unknown=} {known=}")
+        own = {name: given.pop(name) for name in settings if name in given}
         client = given.pop("client", "fsspec")
         given = known_options(protocol, given)
         place = unquote(parts.netloc + parts.path)
@@ -75,7 +88,7 @@ class ServiceUri:
                 "a service URI of a folder has an absolute path: lakestore+file:///path/to/lake"
             )
         url = f"{protocol}://{place}"
-        return cls(url, check_durability(durability), cast(ClientName, client), given)
+        return cls(url, own, cast(ClientName, client), given)
 
 
 def shared_lake(named: ServiceUri) -> Lake:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
+import pyarrow as pa
+
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.environment import Environment
 from lakestore.history.erased import Sourced, is_erased, stand_in
-from lakestore.history.keyed import KEYED, STATE, TELEMETRY, Keyed
+from lakestore.history.keyed import KEYED, MEMORY, STATE, TELEMETRY, Keyed
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
 from lakestore.history.runs import ERASED, EVENTS, FIRST, FOLDED, LAST, Kind, Place, Runs
@@ -34,6 +36,7 @@ __all__ = [
     "FOLDED",
     "KEYED",
     "LAST",
+    "MEMORY",
     "STATE",
     "TELEMETRY",
     "Archive",
@@ -270,6 +273,17 @@ class Archive:
             return {scope: list(state.latest(each).values()) for scope, each in rows.items()}
 
         return found
+
+    def ask_tables(
+        self, kind: Kind[R], manifest: Manifest, user_id: str | None
+    ) -> Answer[list[pa.Table]]:
+        """Begin to read what is packed of a user (None: of the app itself), run by run.
+
+        The answer raises as `session` does.
+        """
+        runs = Runs(self._env, kind, manifest.app_name, manifest.table(kind.name).runs)
+        user = user_id or ""
+        return runs.ask_tables((user, ""), (user, LAST[1]))
 
     def rows_at(self, kind: Kind[R], manifest: Manifest, places: Iterable[Place]) -> dict[Place, R]:
         """Return what is packed at some places of a table.

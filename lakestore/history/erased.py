@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from lakestore.log.keys import SessionKey, log_digest
@@ -18,23 +18,37 @@ class Sourced(Protocol):
         """The app."""
 
     @property
-    def source_user_id(self) -> str:
+    def source_user_id(self) -> str | None:
         """The user of the session."""
 
     @property
-    def session_id(self) -> str:
-        """The session; empty where it is not known any more."""
+    def session_id(self) -> str | None:
+        """The session; empty or None where there is none, or it is not known any more."""
 
     @property
     def version(self) -> int:
         """A version of its log, at which or after which the row was made."""
 
+    @property
+    def origins(self) -> Sequence[tuple[str, int]]:
+        """Sessions of that user, "" for none, and the versions up to which they have made it."""
+
 
 def is_erased(erased: Mapping[str, ErasedRow], row: Sourced) -> bool:
-    """Tell whether the commit that set `row` is one of those that were erased."""
-    source = SessionKey(row.app_name, row.source_user_id, row.session_id)
-    gone = erased.get(log_digest(source.log)) if row.session_id else None
-    return gone is not None and row.version <= gone.version
+    """Tell whether what made `row` is among what was erased."""
+    return any(
+        version <= gone.version
+        for session_id, version in row.origins
+        if (gone := erased.get(origin_digest(row.app_name, row.source_user_id, session_id)))
+    )
+
+
+def origin_digest(app_name: str, user_id: str | None, session_id: str) -> str:
+    """Return by what it is known that a session was erased; "" for all that has none.
+
+    No session has the empty id.
+    """
+    return log_digest(SessionKey(app_name, user_id or "", session_id).log)
 
 
 def stand_in(key: SessionKey, gone: ErasedRow) -> SessionRow:

@@ -13,9 +13,10 @@ from typing import Any, Protocol, TypeVar
 from lakestore.errors import FormatError
 from lakestore.history.entries import read_entry
 from lakestore.history.erased import Sourced
-from lakestore.history.runs import Kind
+from lakestore.history.runs import Kind, Place
 from lakestore.log.entries import name_of
 from lakestore.log.keys import (
+    MEMORY_ENTRIES,
     STATE_ENTRIES,
     TELEMETRY_ENTRIES,
     Scope,
@@ -23,7 +24,8 @@ from lakestore.log.keys import (
     entry_key,
     is_stamp,
 )
-from lakestore.tables import state, telemetry
+from lakestore.tables import memory, state, telemetry
+from lakestore.tables.memory import MemoryRow
 from lakestore.tables.state import StateRow
 from lakestore.tables.telemetry import TelemetryRow
 
@@ -51,8 +53,8 @@ class Keyed(Kind[K]):
     """The prefix of all its entries."""
     read: Callable[[str, bytes], list[K]]
     """Returns the rows of the entry under a key; raises `FormatError` when it is damaged."""
-    precedes: Callable[[K, K], bool]
-    """Whether of two rows of one key the second is what counts."""
+    merge: Callable[[K, K], K]
+    """Returns what two rows of one key come to, in whatever order; one of them, mostly."""
     source_user: str
     """The column that names the user of the session that a row is from."""
     without_source: Callable[[K], K | None]
@@ -62,6 +64,9 @@ class Keyed(Kind[K]):
     it since was to go. Else only runs tell, by keys and stamps."""
     ends_with_session: bool
     """Whether rows of a deleted session go when nothing else tells of it any more."""
+    ending: Callable[[K], Place | None] | None = None
+    """Returns the place of the row that, whenever it comes, ends another for good; None for a row
+    that ends others itself. A table whose rows end none has None."""
 
     def prefix(self, app_name: str, user_id: str | None = None) -> str:
         """Return the prefix of an app's entries, or of one user's."""
@@ -82,14 +87,27 @@ def _state_without_source(row: StateRow) -> StateRow | None:
     return replace(row, session_id="", source_user_id="", version=0)
 
 
-def _read_telemetry(key: str, body: bytes) -> list[TelemetryRow]:
-    rows = telemetry.decode(body)
-    for row in rows:
-        if not key.startswith(Scope(row.app_name, row.user_id).entries_in(TELEMETRY_ENTRIES)):
-            raise FormatError("a row of telemetry names another user than its key")
-        if not is_stamp(row.stamp):
-            raise FormatError("a stamp is damaged")
-    return rows
+def _later(one: StateRow, other: StateRow) -> StateRow:
+    return other if one.precedes(other) else one
+
+
+def _reader(entries: str, decode: Callable[[bytes], list[K]]) -> Callable[[str, bytes], list[K]]:
+    """Return what reads an entry, and refuses rows that are not its scope's."""
+
+    def read(key: str, body: bytes) -> list[K]:
+        rows = decode(body)
+        for row in rows:
+            if not key.startswith(Scope(row.app_name, row.user_id).entries_in(entries)):
+                raise FormatError("a row names another scope than its key")
+            if not is_stamp(row.stamp):
+                raise FormatError("a stamp is damaged")
+        return rows
+
+    return read
+
+
+def _forget_of(row: MemoryRow) -> Place | None:
+    return None if row.ending is None else (row.user_id or "", row.ending)
 
 
 STATE: Keyed[StateRow] = Keyed(
@@ -101,7 +119,7 @@ STATE: Keyed[StateRow] = Keyed(
     ("user_id", "key"),
     entries=STATE_ENTRIES,
     read=read_entry,
-    precedes=StateRow.precedes,
+    merge=_later,
     source_user="source_user_id",
     without_source=_state_without_source,
     is_final=False,
@@ -116,8 +134,8 @@ TELEMETRY: Keyed[TelemetryRow] = Keyed(
     lambda row: (row.user_id, row.id),
     ("user_id", "id"),
     entries=TELEMETRY_ENTRIES,
-    read=_read_telemetry,
-    precedes=lambda _one, _other: False,
+    read=_reader(TELEMETRY_ENTRIES, telemetry.decode),
+    merge=lambda one, _other: one,
     source_user="user_id",
     without_source=lambda _row: None,
     is_final=True,
@@ -125,5 +143,23 @@ TELEMETRY: Keyed[TelemetryRow] = Keyed(
 )
 """What plugins have measured; a row is never changed."""
 
-KEYED: tuple[Keyed[Any], ...] = (STATE, TELEMETRY)
+MEMORY: Keyed[MemoryRow] = Keyed(
+    "memory",
+    memory.SCHEMA,
+    memory.to_table,
+    memory.from_table,
+    lambda row: (row.user_id or "", row.key),
+    ("user_id", "key"),
+    entries=MEMORY_ENTRIES,
+    read=_reader(MEMORY_ENTRIES, memory.decode),
+    merge=memory.merge,
+    source_user="source_user_id",
+    without_source=lambda _row: None,
+    is_final=True,
+    ends_with_session=False,
+    ending=_forget_of,
+)
+"""What agents remember. A forget ends every add of its id, whenever that comes."""
+
+KEYED: tuple[Keyed[Any], ...] = (STATE, TELEMETRY, MEMORY)
 """All of them."""

@@ -5,7 +5,7 @@ Owns that a newer run replaces what an older one says, and which ranges are read
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
@@ -204,6 +204,25 @@ class Runs(Generic[R]):
             return found
 
         return rows
+
+    def ask_tables(self, low: Place, high: Place) -> Answer[list[pa.Table]]:
+        """Begin to read the rows from `low` to `high` of every run, as they are stored."""
+        answers = [
+            self._ask(file, self._ranges(file, groups))
+            for file in self._files
+            if (groups := self._groups(file, low, high))
+        ]
+
+        def tables() -> list[pa.Table]:
+            found = []
+            for table in (table for answer in answers for table in answer()):
+                places = self._kind.places(table)
+                first, last = bisect_left(places, low), bisect_right(places, high)
+                if first < last:
+                    found.append(table.slice(first, last - first))
+            return found
+
+        return tables
 
     def _group(self, file: StoredFile, place: Place) -> int:
         """Return the row group that may hold `place`, -1 for none; 0 stands for the whole."""

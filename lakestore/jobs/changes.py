@@ -1,6 +1,6 @@
 """What a job wants to publish, and how it becomes the next manifest.
 
-Owns how runs are merged and how much of each pack is dead. A change of a session counts only if
+Owns what of it counts, and how much of each pack is dead. A change of a session counts only if
 what it was made from is still what the newest manifest says, so a job that lost the race for a
 number keeps all that the winner has not touched.
 """
@@ -10,17 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from heapq import merge
-from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
 from lakestore.errors import ConflictError, FormatError, NotFoundError
-from lakestore.history.archive import ERASED, EVENTS, FOLDED, KEYED, Archive, Keyed, Kind, Place
+from lakestore.history.archive import (
+    ERASED,
+    EVENTS,
+    FOLDED,
+    KEYED,
+    LAST,
+    Archive,
+    Keyed,
+    Place,
+)
 from lakestore.history.environment import Environment
 from lakestore.history.keyed import KeyedRow
 from lakestore.jobs.erasure import Keep, log_of_row
 from lakestore.jobs.origins import Origins
+from lakestore.jobs.run_files import RUN_GROUP_ROWS, WHOLE_BELOW, Runs, RunWriter
 from lakestore.log.keys import (
     app_manifests,
     app_packs,
@@ -29,18 +36,13 @@ from lakestore.log.keys import (
     pack_key,
     run_key,
 )
-from lakestore.log.manifests import Group, Manifest, StoredFile, TableFiles, publish
+from lakestore.log.manifests import Manifest, StoredFile, TableFiles, publish
 from lakestore.tables.erased import ErasedRow
-from lakestore.tables.footers import footer_size
-from lakestore.tables.parquet import GroupWriter
 from lakestore.tables.runs import SessionRow
 
 K = TypeVar("K", bound=KeyedRow)
 R = TypeVar("R")
 
-RUN_GROUP_ROWS = 1_024
-WHOLE_BELOW = 256 * 1024
-_MOST_RUNS = 2
 _ATTEMPTS = 8
 
 
@@ -107,8 +109,7 @@ class Publisher:
         self._env = environment
         self._archive = archive
         self._app = app_name
-        self._whole_below = whole_below
-        self._group_rows = group_rows
+        self._writer = RunWriter(environment, archive, app_name, whole_below, group_rows)
         self.published: frozenset[Place] = frozenset()
         """Which sessions' changes counted, in what was published last."""
         self.published_rows: Mapping[str, frozenset[Place]] = {}
@@ -193,7 +194,9 @@ class Publisher:
         rows = {kind: self._new_rows(kind, newest, changes) for kind in KEYED}
         self.published = frozenset(kept)
         self.published_rows = {kind.name: frozenset(found) for kind, found in rows.items()}
-        keep = Keep(changes.erased, self._forgotten(newest, changes.forgotten), changes.pruned)
+        ends = {kind.name: self._ends(kind, newest, found) for kind, found in rows.items()}
+        forgotten = self._forgotten(newest, changes.forgotten)
+        keep = Keep(changes.erased, forgotten, changes.pruned, ends)
         looked = max(changes.looked or 0, newest.looked)
         named = (kept, *rows.values(), changes.doomed, changes.folded, changes.pruned, keep)
         if not any(named) and looked == newest.looked:
@@ -220,12 +223,12 @@ class Publisher:
         packs, empty = _packs(newest.table(EVENTS.name).packs, changes.packs, counted)
         sessions = [kept[place].after for place in sorted(kept)]
         gone = [changes.erased[digest] for digest in sorted(changes.erased)]
-        session_runs = self._runs(EVENTS, newest, sessions, keep.session if keep else None)
+        session_runs = self._writer.runs(EVENTS, newest, sessions, keep.session if keep else None)
         others = {}
         for kind, found in keyed.items():
             new = [found[place] for place in sorted(found)]
-            others[kind.name] = self._runs(kind, newest, new, keep.keyed(kind))
-        others[ERASED.name] = self._runs(ERASED, newest, gone)
+            others[kind.name] = self._writer.runs(kind, newest, new, keep.keyed(kind))
+        others[ERASED.name] = self._writer.runs(ERASED, newest, gone)
         others[FOLDED.name] = self._folded(newest, changes)
         tables = {
             EVENTS.name: TableFiles(session_runs.files, packs),
@@ -255,14 +258,14 @@ class Publisher:
             and log_digest(packed[place].key.log) not in newest.revived
         }
 
-    def _folded(self, newest: Manifest, changes: Changes) -> _Runs:
+    def _folded(self, newest: Manifest, changes: Changes) -> Runs:
         """Put one run with the names of all packed entries that may still be there."""
         files = newest.table(FOLDED.name).runs
         if not changes.folded:
-            return _Runs(files)
+            return Runs(files)
         names = changes.folded | (self._archive.folded(newest) - changes.swept)
-        stored = self._put(FOLDED, iter(sorted(names)), 0)
-        return _Runs((stored,), [run_key(self._app, FOLDED.name, run.id) for run in files])
+        stored = self._writer.put(FOLDED, iter(sorted(names)), 0)
+        return Runs((stored,), [run_key(self._app, FOLDED.name, run.id) for run in files])
 
     def _dropped(self, newest: Manifest, keep: Keep) -> Iterator[Change]:
         """Yield what becomes of the sessions that are packed and to be erased."""
@@ -281,102 +284,34 @@ class Publisher:
             place = kind.place(row)
             if self._archive.has_erased(newest, row) or kind.name_of(row) in packed:
                 continue
-            if place not in found or kind.precedes(found[place], row):
-                found[place] = row
+            found[place] = kind.merge(found[place], row) if place in found else row
         for place, known in self._archive.rows_at(kind, newest, found).items():
-            if not kind.precedes(known, found[place]):
+            found[place] = kind.merge(known, found[place])
+            if found[place] == known:
                 del found[place]
-        return found
+        return self._unended(kind, newest, found)
 
-    def _runs(
-        self,
-        kind: Kind[R],
-        newest: Manifest,
-        rows: Sequence[R],
-        keep: Callable[[R], R | None] | None = None,
-    ) -> _Runs:
-        """Put a run with `rows`; with `keep`, one run of all there are as it makes of each row."""
+    def _unended(self, kind: Keyed[K], newest: Manifest, rows: dict[Place, K]) -> dict[Place, K]:
+        """Return those of `rows` that nothing ends, neither of them nor of what is packed."""
+        if kind.ending is None:
+            return rows
+        endings = {place: kind.ending(row) for place, row in rows.items()}
+        wanted = {place for place in endings.values() if place is not None}
+        ends = rows.keys() | self._archive.rows_at(kind, newest, wanted - rows.keys()).keys()
+        return {place: row for place, row in rows.items() if endings[place] not in ends}
+
+    def _ends(self, kind: Keyed[K], newest: Manifest, rows: Mapping[Place, K]) -> set[Place]:
+        """Return those of the new `rows` that end something that is packed."""
+        if kind.ending is None:
+            return set()
+        ends = {place for place, row in rows.items() if kind.ending(row) is None}
         files = newest.table(kind.name).runs
-        if not rows and keep is None:
-            return _Runs(files)
-        absorbed, spent = absorbed_by(files, len(rows), self._whole_below)
-        if keep is not None:
-            absorbed, spent = files, 0
-        found = _newest(kind, rows, self._archive.rows_in(kind, self._app, absorbed))
-        if keep is not None:
-            found = (kept for row in found if (kept := keep(row)) is not None)
-        first = next(found, None)
-        stored = () if first is None else (self._put(kind, chain([first], found), spent),)
-        replaced = [run_key(self._app, kind.name, run.id) for run in absorbed]
-        return _Runs((*stored, *files[len(absorbed) :]), replaced)
-
-    def _put(self, kind: Kind[R], rows: Iterator[R], spent: int) -> StoredFile:
-        writer, firsts, count, dead = GroupWriter(kind.schema), [], 0, 0
-        while group := list(islice(rows, self._group_rows)):
-            writer.write(kind.to_table(group))
-            user, name = kind.place(group[0])
-            firsts.append((user or None, name))
-            count += len(group)
-            dead += sum(map(kind.is_dead, group))
-        body = writer.close()
-        run = self._env.new_token()
-        self._env.put_new(run_key(self._app, kind.name, run), body)
-        places = zip(firsts, writer.groups, strict=True)
-        groups = tuple(Group(first, it.start, it.length) for first, it in places)
-        return StoredFile(
-            run,
-            len(body),
-            footer_size(body),
-            count,
-            sha256(body).hexdigest(),
-            dead,
-            groups if len(body) >= self._whole_below else (),
-            spent=spent,
+        packed = (
+            row
+            for user in {user for user, _ in ends}
+            for row in self._archive.rows_in(kind, self._app, files, (user, ""), (user, LAST[1]))
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """The runs that a table has then."""
-
-    files: tuple[StoredFile, ...]
-    replaced: Sequence[str] = ()
-    """The keys of those that it has no more."""
-
-
-def _newest(kind: Kind[R], rows: Sequence[R], older: Iterable[R]) -> Iterator[R]:
-    """Yield `rows` and those of `older` that none of them replaces, ascending."""
-    both = merge(
-        ((kind.place(row), 0, row) for row in rows),
-        ((kind.place(row), 1, row) for row in older),
-        key=lambda entry: entry[:2],
-    )
-    for _, same in groupby(both, key=lambda entry: entry[0]):
-        yield next(same)[2]
-
-
-def absorbed_by(
-    files: Sequence[StoredFile], rows: int, whole_below: int = WHOLE_BELOW
-) -> tuple[Sequence[StoredFile], int]:
-    """Return which runs, from the newest on, a new one of `rows` rows is merged with.
-
-    There are two at most, since each is a request of every look-up, and one as long as it is small.
-    Of two the small one is written again each time, until as many rows were written for it as the
-    large one has: then they become one. So a change of b rows in a lake of n writes about the root
-    of 2 n b.
-
-    Returns:
-        The runs, and what is spent on the new one then.
-    """
-    merged, spent, count = rows, rows, 0
-    for file in files:
-        is_large = file.size >= whole_below and spent < file.rows
-        if is_large and len(files) - count < _MOST_RUNS:
-            break
-        merged += file.rows
-        spent = merged + file.spent
-        count += 1
-    return files[:count], 0 if count == len(files) else spent
+        return {ending for row in packed if (ending := kind.ending(row)) in ends}
 
 
 def _packs(

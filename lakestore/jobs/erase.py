@@ -43,6 +43,8 @@ class EraseReceipt:
     looked for again after the grace; `done`: that was done, and nothing was left."""
     sessions: tuple[ErasedRow, ...]
     """Which sessions, by digests, and up to which versions."""
+    memory: ErasedRow | None = None
+    """Up to when what was remembered, its version: microseconds since 1970 UTC; None: nothing."""
     removed: tuple[str, ...] = field(default=(), repr=False)
     """The keys of the objects that were deleted."""
     left: tuple[str, ...] = field(default=(), repr=False)
@@ -55,7 +57,11 @@ class EraseReceipt:
     @property
     def is_empty(self) -> bool:
         """Whether nothing of the user was found."""
-        return not (self.sessions or self.removed or self.left or self.status == "published")
+        return not (self._gone or self.removed or self.left or self.status == "published")
+
+    @property
+    def _gone(self) -> tuple[ErasedRow, ...]:
+        return self.sessions if self.memory is None else (*self.sessions, self.memory)
 
     @property
     def pending(self) -> bool:
@@ -84,7 +90,7 @@ class EraseReceipt:
         if self.status == "done":
             return self
         running = Running(executor, progress or unwatched)
-        eraser = Eraser(lake, self.app_name, self.user_id, self.sessions, running)
+        eraser = Eraser(lake, self.app_name, self.user_id, self._gone, running)
         if self.status == "published":
             if not wait:
                 return self
@@ -113,7 +119,7 @@ class EraseReceipt:
 
         What the user began after it was erased is no trace.
         """
-        return Eraser(lake, self.app_name, self.user_id, self.sessions).found()
+        return Eraser(lake, self.app_name, self.user_id, self._gone).found()
 
 
 def erase_user(
@@ -163,7 +169,7 @@ def erase_user(
     eraser.pack()
     eraser.note_sources()
     eraser.publish()
-    receipt = EraseReceipt(app_name, user_id, "published", eraser.sessions)
+    receipt = EraseReceipt(app_name, user_id, "published", eraser.sessions, eraser.memory)
     if eraser.knows_nothing():
         status: Status = "pending" if eraser.may_be_under_way() else "done"
         return replace(receipt, status=status, removed_at=lake.clock.wall())

@@ -13,7 +13,7 @@ from itertools import product
 
 from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, KEYED, LAST, STATE, Packed, Place
-from lakestore.history.erased import Sourced
+from lakestore.history.erased import Sourced, origin_digest
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
 from lakestore.jobs.progress import Progress, counted
@@ -50,10 +50,10 @@ class Eraser:
         lake: Lake,
         app_name: str,
         user_id: str,
-        sessions: Iterable[ErasedRow] = (),
+        gone: Iterable[ErasedRow] = (),
         running: Running | None = None,
     ) -> None:
-        """Take the user, and the sessions that are known to be ended already."""
+        """Take the user, and what is known to be ended already."""
         check_lake(lake)
         self._running = running or Running()
         self._lake = lake
@@ -61,7 +61,8 @@ class Eraser:
         self._user = user_id
         self._store = lake.environment.store
         self._archive = lake.sessions.archive
-        self._gone = {row.digest: row for row in sessions}
+        self._gone = {row.digest: row for row in gone}
+        self._whole = origin_digest(app_name, user_id, "")
         self._clean: set[str] = set()
         self._published = Manifest(app_name, 0)
         """The newest manifest when all was published."""
@@ -69,7 +70,12 @@ class Eraser:
     @property
     def sessions(self) -> tuple[ErasedRow, ...]:
         """The sessions that were ended, by their digests."""
-        return tuple(self._gone[digest] for digest in sorted(self._gone))
+        return tuple(self._gone[digest] for digest in sorted(self._gone) if digest != self._whole)
+
+    @property
+    def memory(self) -> ErasedRow | None:
+        """Up to when all goes that was remembered of the user; None where nothing was."""
+        return self._gone.get(self._whole)
 
     def tell(self, doing: str) -> None:
         """Tell whoever watches what is done now."""
@@ -113,13 +119,20 @@ class Eraser:
         """Note sessions that are known from nothing but what they have left outside of logs."""
         last: dict[SessionKey, int] = {}
         for row in self._rows_of_user():
-            if row.source_user_id == self._user and row.session_id:
-                key = SessionKey(self._app, self._user, row.session_id)
-                last[key] = max(row.version, last.get(key, 0))
+            for session_id, version in row.origins if row.source_user_id == self._user else ():
+                key = SessionKey(self._app, self._user, session_id)
+                last[key] = max(version, last.get(key, 0))
+        self._note_memory(last.pop(SessionKey(self._app, self._user, ""), 0))
         for key, version in last.items():
             # One that lives was begun since: what it has set is not to be erased.
             if log_digest(key.log) not in self._gone and not self._lake.sessions.load(key).alive:
                 self._note(key.log, version, "")
+
+    def _note_memory(self, latest: int) -> None:
+        """Note that all goes that was remembered up to now, by clocks that may be ahead of ours."""
+        if latest or self._gone:
+            now = int(self._lake.clock.wall() * 1_000_000)
+            self._note(SessionKey(self._app, self._user, "").log, max(now, latest), "")
 
     def _rows_of_user(self) -> Iterator[Sourced]:
         """Yield all keyed rows of the user and of the app itself, as far as they are packed."""
@@ -149,7 +162,8 @@ class Eraser:
         packs = {pack_key(self._app, EVENTS.name, f.id): f for f in _packs_of(newest)}
         runs = _runs_of(newest)
         dirty_runs = list(traces.runs())
-        if any(known.get(row.digest) != row for row in self.sessions) or runs & set(dirty_runs):
+        unsaid = any(known.get(digest) != row for digest, row in self._gone.items())
+        if unsaid or runs & set(dirty_runs):
             return self._say(Changes(erased=dict(self._gone)))
         # Of a pack that is named, only dead rows can be of sessions that were erased.
         dirty_packs = list(traces.packs(besides=[key for key in packs if not packs[key].dead]))

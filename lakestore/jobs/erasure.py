@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lakestore.history.erased import is_erased
 from lakestore.history.keyed import Keyed, KeyedRow
+from lakestore.history.runs import Place
 from lakestore.log.keys import SessionKey, log_digest
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
@@ -25,6 +26,8 @@ class Keep:
     """Rows of deleted sessions that go, by user and session."""
     pruned: Mapping[str, Callable[[Any], bool]] = field(default_factory=dict)
     """By table of keyed rows, which of them were pruned."""
+    ends: Mapping[str, Collection[Place]] = field(default_factory=dict)
+    """By table of keyed rows, the places of new ones that end others."""
 
     def __bool__(self) -> bool:
         """Tell whether any row of a session becomes another."""
@@ -39,20 +42,25 @@ class Keep:
 
     def keyed(self, kind: Keyed[K]) -> Callable[[K], K | None] | None:
         """Return what makes of each row of a table what it becomes; None where all stay."""
-        is_pruned = self.pruned.get(kind.name)
+        is_pruned = self.pruned.get(kind.name, _never)
         forgotten = self.forgotten if kind.ends_with_session else {}
-        if not (self.erased or forgotten or is_pruned):
+        ends = self.ends.get(kind.name, ())
+        if not (self.erased or forgotten or ends or kind.name in self.pruned):
             return None
 
         def kept(row: K) -> K | None:
-            if is_pruned is not None and is_pruned(row):
+            if is_pruned(row) or (kind.ending and kind.ending(row) in ends):
                 return None
-            session = forgotten.get((row.source_user_id, row.session_id))
+            session = forgotten.get((row.source_user_id or "", row.session_id or ""))
             if session is not None and row.version <= session.version:
                 return None
             return kind.without_source(row) if is_erased(self.erased, row) else row
 
         return kept
+
+
+def _never(_row: object) -> bool:
+    return False
 
 
 def log_of_row(row: SessionRow) -> str:

@@ -19,7 +19,7 @@ K = TypeVar("K", bound=KeyedRow)
 
 _ENTRIES_AT_ONCE = 1_024
 _ROWS_AT_ONCE = 65_536
-"""Of tables whose rows nothing replaces: about as many are held and published together."""
+"""Of tables whose entries are packed for good: about as many are held and published together."""
 _WORTH_NAMING = 8
 """Fewer are read again the next time: that costs less than saying that they need not be."""
 
@@ -39,8 +39,7 @@ class FreshRows(Generic[K]):
             self.read.add(name)
         for row in rows:
             known = self.rows.get(kind.place(row))
-            if known is None or kind.precedes(known, row):
-                self.rows[kind.place(row)] = row
+            self.rows[kind.place(row)] = row if known is None else kind.merge(known, row)
 
 
 def fresh_changes(lake: Lake, app_name: str, *, names_all: bool = False) -> Iterator[Changes]:

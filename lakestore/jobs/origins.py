@@ -137,7 +137,7 @@ class Origins:
         missing: dict[str, list[K]] = {}
         for row in rows:
             held = packed.get(kind.place(row))
-            if held is not None and not kind.precedes(held, row):
+            if held is not None and kind.merge(held, row) == held:
                 continue
             if not self._archive.has_erased(self._manifest, row):
                 scope = Scope(self._app, row.user_id).entries_in(kind.entries)

@@ -106,20 +106,15 @@ class Traces:
 
     def _names_source(self, kind: Keyed[Any], key: str) -> bool:
         """Tell whether a run has rows from such sessions."""
-        names = [kind.source_user, "session_id", "version"]
 
-        def sources(key: str) -> pa.Table:
-            table = pq.read_table(pa.BufferReader(self.store.get(key)), columns=names)
-            ours = table.filter(pc.equal(table[kind.source_user], self.user_id))
-            return ours.group_by("session_id").aggregate([("version", "min")])
+        def sources(key: str) -> Iterator[Any]:
+            file = pq.ParquetFile(pa.BufferReader(self.store.get(key)))
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group)
+                ours = pc.equal(table[kind.source_user], self.user_id)
+                yield from kind.from_table(table.filter(ours))
 
-        found = self._read(key, sources)
-        return found is not None and any(
-            session and self._has_ended(session, version)
-            for session, version in zip(
-                found["session_id"].to_pylist(), found["version_min"].to_pylist(), strict=True
-            )
-        )
+        return self._read(key, lambda key: any(map(self._is_source, sources(key)))) or False
 
     def _has_ended(self, session_id: str, version: int) -> bool:
         """Tell whether a version of a session of the user was erased."""

@@ -20,14 +20,15 @@ MARKER_KEY = "lakestore.json"
 EVENT_LOGS = "events/log/"
 STATE_ENTRIES = "state/entries/"
 TELEMETRY_ENTRIES = "telemetry/entries/"
+MEMORY_ENTRIES = "memory/entries/"
 MANIFESTS = "manifests/"
 PACKS = "packs/"
 RUNS = "runs/"
 PROOFS = "proof-"
 """Objects that tell something of the store; nobody needs them later."""
-APPS = (EVENT_LOGS, STATE_ENTRIES, TELEMETRY_ENTRIES, MANIFESTS, PACKS, RUNS)
+APPS = (EVENT_LOGS, STATE_ENTRIES, TELEMETRY_ENTRIES, MEMORY_ENTRIES, MANIFESTS, PACKS, RUNS)
 """Under each of these is a folder for each app."""
-RESERVED = ("memory/", "artifacts/")
+RESERVED = ("artifacts/",)
 """What later versions keep there is none of ours."""
 
 PACK_ENDING = ".parquet"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,8 @@ class Hit:
     key: Key = field(repr=False)
     score: float
     """Comparable with others of the same search alone."""
+    values: Mapping[str, Any] = field(repr=False, compare=False)
+    """What is known of it: the columns `lakestore.search.rows.SHOWN`."""
 
 
 class Index(ABC):
@@ -114,8 +117,9 @@ def locked(indexes: Sequence[Index]) -> Iterator[None]:
 def hits_of(indexes: Sequence[Index], scores: Sequence[Scores], limit: int) -> list[Hit]:
     """Return the `best` of all rows as hits."""
     return [
-        Hit(scope, indexes[scope].rows.keys[row], float(scores[scope][row]))
+        Hit(scope, rows.keys[row], float(scores[scope][row]), rows.shown(row))
         for scope, row in best(indexes, scores, limit)
+        for rows in [indexes[scope].rows]
     ]
 
 

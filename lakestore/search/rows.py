@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,15 @@ Key = tuple[str | None, str]
 
 COLUMNS = (
     *("id", "kind", "stamp", "ordinal", "place", "session_id", "author", "event_time"),
-    *("text", "words", "custom_metadata", "embedding"),
+    *("text", "words", "custom_metadata", "embedding", "content", "event_id", "invocation_id"),
+    *("tool_call_id", "source_user_id", "version"),
 )
 """What indexes are made of: columns of `lakestore.tables.memory.SCHEMA`."""
+SHOWN = (
+    *("content", "text", "author", "event_time", "custom_metadata", "event_id", "invocation_id"),
+    *("tool_call_id", "source_user_id", "version"),
+)
+"""What is kept of each row for those who find it; times in microseconds since 1970 UTC."""
 
 _NO_TIME = -(2**63)
 
@@ -36,6 +43,8 @@ class Rows:
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
+        self._shown: list[tuple[Any, ...]] = []
+        self._shown_nbytes = 0
         self._versions: list[str] = []
         self._live = bytearray()
         self._times = array("q")
@@ -43,6 +52,8 @@ class Rows:
         self._order = Order()
         self._numbers: dict[str, tuple[int, ...]] = {}
         self._forgotten: set[str] = set()
+        self.latest = ""
+        """The latest stamp of all rows and forgets that came; "" for none did."""
         self.dead = 0
         """How many numbers are of rows that went."""
 
@@ -52,7 +63,8 @@ class Rows:
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
-        return 500 * len(self.keys) + 100 * len(self._forgotten) + self._facets.nbytes
+        facts = 1_000 * len(self.keys) + 100 * len(self._forgotten)
+        return facts + self._shown_nbytes + self._facets.nbytes
 
     @property
     def ranks(self) -> npt.NDArray[np.int64]:
@@ -75,6 +87,7 @@ class Rows:
         columns = (batch.column(name).to_pylist() for name in names)
         taken: list[int] = []
         for number, (name, session_id, kind, stamp, ordinal, place) in enumerate(zip(*columns)):  # noqa: B905 - of one batch
+            self.latest = max(self.latest, stamp)
             if kind == "forget":
                 self._forget(name, session_id, place)
             elif self._add((session_id, name), place_of(stamp, ordinal), place):
@@ -83,6 +96,26 @@ class Rows:
             batch = batch.take(pa.array(taken, pa.int64()))
         self._note(batch, len(self.keys) - len(taken))
         return batch
+
+    def shown(self, number: int) -> dict[str, Any]:
+        """Return the `SHOWN` values of a row."""
+        return dict(zip(SHOWN, self._shown[number], strict=True))
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the rows that are there."""
+        return [number for number, is_live in enumerate(self._live) if is_live]
+
+    def is_forgotten(self, name: str) -> bool:
+        """Tell whether memories of that id are forgotten, those that are still to come too."""
+        return name in self._forgotten
+
+    def find(self, name: str) -> list[int]:
+        """Return the rows that are there of that id, of one session each."""
+        return list(self._numbers.get(name, ()))
+
+    def place(self, number: int) -> str:
+        """Return what orders a row among equals."""
+        return self._order.place(number)
 
     def remove(self, keys: Iterable[Key]) -> None:
         """Take rows away, of which nothing is remembered; keys that are not there are no matter."""
@@ -112,6 +145,8 @@ class Rows:
         numbers = np.where(live, np.cumsum(live) - 1, -1).astype(np.int32)
         kept = np.flatnonzero(live).tolist()
         self.keys = [self.keys[number] for number in kept]
+        self._shown = [self._shown[number] for number in kept]
+        self._shown_nbytes = sum(map(_nbytes, self._shown))
         self._versions = [self._versions[number] for number in kept]
         self._times = array("q", np.array(self._times, np.int64)[live].tobytes())
         self._live, self.dead = bytearray(b"\1" * len(kept)), 0
@@ -163,7 +198,12 @@ class Rows:
 
     def _note(self, batch: pa.RecordBatch, first: int) -> None:
         """Remember what filters ask for of rows whose numbers begin with `first`."""
-        times = batch.column("event_time").view(pa.int64()).fill_null(_NO_TIME)
+        times = batch.column("event_time").view(pa.int64())
+        columns = [times if it == "event_time" else batch.column(it) for it in SHOWN]
+        shown = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        self._shown += shown
+        self._shown_nbytes += sum(map(_nbytes, shown))
+        times = times.fill_null(_NO_TIME)
         self._times.frombytes(times.to_numpy(zero_copy_only=False).tobytes())
         for name, column in (("session", "session_id"), ("author", "author")):
             values = batch.column(column)
@@ -184,6 +224,10 @@ class Rows:
         for value in values:
             found[self._facets.rows((name, value))] = True
         return found
+
+
+def _nbytes(values: tuple[Any, ...]) -> int:
+    return sum(len(value) for value in values if isinstance(value, str))
 
 
 def _fields(text: str) -> list[tuple[str, str]]:

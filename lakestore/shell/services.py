@@ -20,7 +20,8 @@ from lakestore.lake import Lake
 from lakestore.storage.places import PROTOCOLS, Place
 
 ENTRIES = [
-    {"scheme": scheme, "type": "session", "class": "lakestore.LakeSessionService"}
+    {"scheme": scheme, "type": kind, "class": f"lakestore.{service}"}
+    for kind, service in (("session", "LakeSessionService"), ("memory", "LakeMemoryService"))
     for scheme in SCHEMES
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Literal, get_args
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakestore.errors import FormatError
 from lakestore.tables.parquet import open_parquet, read_groups, write_small
+from lakestore.tables.state import to_json
 
 Kind = Literal["add", "forget"]
 
@@ -19,6 +20,7 @@ SCHEMA = pa.schema(
     [
         pa.field("app_name", pa.string(), nullable=False),
         pa.field("user_id", pa.string()),
+        pa.field("key", pa.string(), nullable=False),
         pa.field("id", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
         pa.field("stamp", pa.string(), nullable=False),
@@ -27,6 +29,8 @@ SCHEMA = pa.schema(
         pa.field("inserted_at", _TIME, nullable=False),
         pa.field("session_id", pa.string()),
         pa.field("source_user_id", pa.string()),
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("extracted", pa.bool_(), nullable=False),
         pa.field("event_id", pa.string()),
         pa.field("invocation_id", pa.string()),
         pa.field("author", pa.string()),
@@ -39,7 +43,7 @@ SCHEMA = pa.schema(
         pa.field("embedding", pa.list_(pa.float32())),
     ]
 )
-"""What an entry holds: rows of one stamp, ascending by `ordinal`."""
+"""What an entry holds, in any order; runs ascending by `user_id` and `key` (as UTF-8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,10 @@ class MemoryRow:
     """The session that it came from, null for none; of a forget that of what it takes away."""
     source_user_id: str | None = field(default=None, repr=False)
     """The user of that session; the same as `user_id` in a user's own memory."""
+    version: int = 0
+    """The last commit of that session that whoever added it knew; 0 where that is not known."""
+    extracted: bool = False
+    """Whether a rebuild made it, so that the next one replaces it."""
     event_id: str | None = field(default=None, repr=False)
     """The event that it came from, null for none."""
     invocation_id: str | None = field(default=None, repr=False)
@@ -85,13 +93,45 @@ class MemoryRow:
     embedding: tuple[float, ...] | None = field(default=None, repr=False)
     """The vector of the text by the embedder of that day, of any length; null for none."""
 
+    @property
+    def key(self) -> str:
+        """What names the row in its scope, as JSON: id and session of an add, id of a forget."""
+        return to_json([self.id] if self.kind == "forget" else [self.id, self.session_id])
+
+    @property
+    def ending(self) -> str | None:
+        """The key of the forget that would end it; None for a forget."""
+        return None if self.kind == "forget" else to_json([self.id])
+
+    @property
+    def first_place(self) -> str:
+        """Where it stands among all of its scope, by what the row itself says."""
+        own = place_of(self.stamp, self.ordinal)
+        return own if self.place is None else min(own, self.place)
+
+    @property
+    def origins(self) -> tuple[tuple[str, int], ...]:
+        """Sessions and their versions of which each, when it was erased, takes the row along.
+
+        The session "" stands for all that the user's memory holds up to a time, in microseconds.
+        """
+        whole = ("", int(self.stamp[:17]))
+        return (whole, (self.session_id, self.version)) if self.session_id else (whole,)
+
+
+def merge(one: MemoryRow, other: MemoryRow) -> MemoryRow:
+    """Return what two rows of one key come to: the later one, in the place of the earlier."""
+    later = max(one, other, key=lambda row: (row.stamp, row.ordinal))
+    place = min(one.first_place, other.first_place)
+    return later if later.first_place == place else replace(later, place=place)
+
 
 _NAMES = tuple(field.name for field in fields(MemoryRow))
 _TIMES = ("inserted_at", "event_time")
 _LISTS = ("words", "embedding")
 _ROW = pa.struct(list(SCHEMA))
 _COMPRESS_FROM = 2_048
-_values = attrgetter(*_NAMES)
+_values = attrgetter(*SCHEMA.names)
 
 
 def place_of(stamp: str, ordinal: int) -> str:

@@ -55,6 +55,11 @@ class StateRow:
     version: int
     """The version of that commit."""
 
+    @property
+    def origins(self) -> tuple[tuple[str, int], ...]:
+        """The session that has set it, and the version; none where that is not known any more."""
+        return ((self.session_id, self.version),) if self.session_id else ()
+
     def precedes(self, other: StateRow) -> bool:
         """Tell whether `other`, of the same key, is what counts.
 

@@ -91,6 +91,11 @@ class TelemetryRow:
         """The user of the session that it is of."""
         return self.user_id
 
+    @property
+    def origins(self) -> tuple[tuple[str, int], ...]:
+        """That session, and the version."""
+        return ((self.session_id, self.version),)
+
 
 _NAMES = tuple(field.name for field in fields(TelemetryRow))
 

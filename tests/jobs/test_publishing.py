@@ -14,7 +14,8 @@ from lakestore import Lake
 from lakestore.errors import ConflictError
 from lakestore.history.archive import EVENTS, STATE
 from lakestore.jobs import compact
-from lakestore.jobs.changes import Change, Changes, Publisher, absorbed_by
+from lakestore.jobs.changes import Change, Changes, Publisher
+from lakestore.jobs.run_files import absorbed_by
 from lakestore.log.keys import Scope, manifest_key
 from lakestore.log.manifests import Manifest, StoredFile, encode
 from lakestore.tables.runs import SessionRow

@@ -16,7 +16,7 @@ from lakestore.history.folding import Plan
 from lakestore.history.loading import Loader
 from lakestore.history.shared import SharedState
 from lakestore.history.view import SessionView
-from lakestore.jobs import changes, covered, departed, packing
+from lakestore.jobs import changes, covered, departed, packing, run_files
 from lakestore.jobs.changes import Change, Changes, Publisher
 from lakestore.jobs.sweep import _AppSweep
 from lakestore.log import commits, manifests
@@ -196,13 +196,13 @@ def _stamp_stays(stack: ExitStack) -> None:
 
 
 def _dropped_from_runs(stack: ExitStack, table: str, keep: Any) -> None:
-    original = changes._newest
+    original = run_files._newest
 
     def newest(kind: Any, rows: Any, older: Any) -> Iterator[Any]:
         kept = (row for row in older if keep(row)) if kind.name == table else older
         return original(kind, rows, kept)
 
-    set_(stack, changes, "_newest", newest)
+    set_(stack, run_files, "_newest", newest)
 
 
 @without("a pruned key wins a tie", "of two rows with one stamp the one without a value counts")

@@ -114,6 +114,8 @@ def memory_rows() -> st.SearchStrategy[list[MemoryRow]]:
         inserted_at=MICROS,
         session_id=ids,
         source_user_id=ids,
+        version=st.integers(0, 2**63 - 1),
+        extracted=st.booleans(),
         event_id=ids,
         invocation_id=ids,
         author=ids,
