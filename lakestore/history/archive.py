@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.environment import Environment
 from lakestore.history.erased import Sourced, is_erased, stand_in
-from lakestore.history.keyed import KEYED, MEMORY, STATE, TELEMETRY, Keyed
+from lakestore.history.keyed import KEYED, MEMORY, PREVIOUS, STATE, TELEMETRY, Keyed
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
 from lakestore.history.runs import ERASED, EVENTS, FIRST, FOLDED, LAST, Kind, Place, Runs
@@ -37,6 +37,7 @@ __all__ = [
     "KEYED",
     "LAST",
     "MEMORY",
+    "PREVIOUS",
     "STATE",
     "TELEMETRY",
     "Archive",

@@ -67,6 +67,10 @@ class Keyed(Kind[K]):
     ending: Callable[[K], Place | None] | None = None
     """Returns the place of the row that, whenever it comes, ends another for good; None for a row
     that ends others itself. A table whose rows end none has None."""
+    is_derived: Callable[[K], bool] = lambda _: False
+    """Whether a row follows from events, so that nothing is lost with it."""
+    beside: Kind[K] | None = None
+    """A table of such rows that were put aside: what is to go from one goes from both."""
 
     def prefix(self, app_name: str, user_id: str | None = None) -> str:
         """Return the prefix of an app's entries, or of one user's."""
@@ -143,6 +147,15 @@ TELEMETRY: Keyed[TelemetryRow] = Keyed(
 )
 """What plugins have measured; a row is never changed."""
 
+PREVIOUS: Kind[MemoryRow] = Kind(
+    "previous",
+    memory.SCHEMA,
+    memory.to_table,
+    memory.from_table,
+    lambda row: (row.user_id or "", row.key),
+    ("user_id", "key"),
+)
+"""What a rebuild has put others in place of: runs only."""
 MEMORY: Keyed[MemoryRow] = Keyed(
     "memory",
     memory.SCHEMA,
@@ -158,6 +171,8 @@ MEMORY: Keyed[MemoryRow] = Keyed(
     is_final=True,
     ends_with_session=False,
     ending=_forget_of,
+    is_derived=lambda row: row.extracted,
+    beside=PREVIOUS,
 )
 """What agents remember. A forget ends every add of its id, whenever that comes."""
 

@@ -33,6 +33,10 @@ class Age:
         """Whether everything counts as old enough, also what is still to come."""
         return self.before == math.inf
 
+    def kept(self, seconds: float) -> Age:
+        """Return what is older than that much besides; all is where all counts as old enough."""
+        return self if self.reaches_all else Age(self.before - seconds)
+
     def reaches(self, stored: StoredObject) -> bool:
         """Tell whether an object is old enough."""
         return stored.modified <= self.before

@@ -53,7 +53,7 @@ class Taste:
 
 
 def of_event(source: Source, event: Mapping[str, Any], taste: Taste) -> MemoryRow | None:
-    """Return what is remembered of an event, as ADK writes it by alias; None without text.
+    """Return what is remembered of an event, as ADK writes it by alias; None without text or id.
 
     It has neither stamp nor time yet.
     """
@@ -62,7 +62,9 @@ def of_event(source: Source, event: Mapping[str, Any], taste: Taste) -> MemoryRo
     text = taste.text(parts)
     if text is None:
         return None
-    event_id = field(event, "id")
+    event_id = _text(field(event, "id"))
+    if event_id is None:
+        return None
     row = of_content(source, event_id, content, text, source.metadata)
     return replace(
         row,

@@ -1,5 +1,8 @@
 """What runs later: jobs that pack, prune and clean a lake, from any process at any time."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from lakestore.jobs.by_user import Figures
 from lakestore.jobs.check import CheckReport, check
 from lakestore.jobs.compact import CompactReport, compact
@@ -9,6 +12,7 @@ from lakestore.jobs.progress import Progress
 from lakestore.jobs.prune import (
     PruneReport,
     prune_events,
+    prune_memory,
     prune_sessions,
     prune_telemetry,
     prune_user_state,
@@ -16,6 +20,9 @@ from lakestore.jobs.prune import (
 from lakestore.jobs.retention import RetentionPolicy
 from lakestore.jobs.stats import AppStats, LakeStats, stats
 from lakestore.jobs.sweep import SweepReport, Swept, sweep
+
+if TYPE_CHECKING:
+    from lakestore.jobs.rebuild import RebuildReport, RestoreReport, rebuild_memory, restore_memory
 
 __all__ = [
     "AppStats",
@@ -27,6 +34,8 @@ __all__ = [
     "LakeStats",
     "Progress",
     "PruneReport",
+    "RebuildReport",
+    "RestoreReport",
     "RetentionPolicy",
     "SweepReport",
     "Swept",
@@ -34,9 +43,21 @@ __all__ = [
     "compact",
     "erase_user",
     "prune_events",
+    "prune_memory",
     "prune_sessions",
     "prune_telemetry",
     "prune_user_state",
+    "rebuild_memory",
+    "restore_memory",
     "stats",
     "sweep",
 ]
+
+_OF_ADK = {"RebuildReport", "RestoreReport", "rebuild_memory", "restore_memory"}
+"""Imported when they are asked for: what extractors are given is ADK's, which takes a second."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_ADK:
+        raise AttributeError(f"module 'lakestore.jobs' has no attribute {name!r}")
+    return getattr(import_module("lakestore.jobs.rebuild"), name)

@@ -28,6 +28,7 @@ from lakestore.history.keyed import KeyedRow
 from lakestore.jobs.erasure import Keep, log_of_row
 from lakestore.jobs.origins import Origins
 from lakestore.jobs.run_files import RUN_GROUP_ROWS, WHOLE_BELOW, Runs, RunWriter
+from lakestore.jobs.swapping import Pairing, Swap
 from lakestore.log.keys import (
     app_manifests,
     app_packs,
@@ -78,6 +79,10 @@ class Changes:
     """The names of the entries of which all is in `keyed`."""
     swept: frozenset[str] = frozenset()
     """The names of entries that were packed, and are not there any more."""
+    swap: Swap | None = None
+    """What a rebuild puts in place of what was remembered, or a restore brings back."""
+    keeps_previous: bool = True
+    """Whether what rebuilds have put aside can still be brought back."""
     looked: int | None = None
     """When a sweep has looked for such rows, see `Manifest`; None for none did."""
 
@@ -133,6 +138,8 @@ class Publisher:
             newest = self._check_uploads(newest, changes)
             if not newest.number:
                 self._check_first(newest)
+            if changes.swap is not None:
+                changes.swap.check(newest)
             try:
                 following = self._following(newest, changes)
                 if following is None:
@@ -198,7 +205,8 @@ class Publisher:
         forgotten = self._forgotten(newest, changes.forgotten)
         keep = Keep(changes.erased, forgotten, changes.pruned, ends)
         looked = max(changes.looked or 0, newest.looked)
-        named = (kept, *rows.values(), changes.doomed, changes.folded, changes.pruned, keep)
+        named: tuple[object, ...] = (kept, *rows.values(), changes.doomed, changes.folded, keep)
+        named += (changes.pruned, changes.swap, not changes.keeps_previous)
         if not any(named) and looked == newest.looked:
             return None
         tables, doomed = self._files(newest, changes, (kept, rows, keep))
@@ -224,10 +232,7 @@ class Publisher:
         sessions = [kept[place].after for place in sorted(kept)]
         gone = [changes.erased[digest] for digest in sorted(changes.erased)]
         session_runs = self._writer.runs(EVENTS, newest, sessions, keep.session if keep else None)
-        others = {}
-        for kind, found in keyed.items():
-            new = [found[place] for place in sorted(found)]
-            others[kind.name] = self._writer.runs(kind, newest, new, keep.keyed(kind))
+        others = self._keyed(newest, changes, keyed, keep)
         others[ERASED.name] = self._writer.runs(ERASED, newest, gone)
         others[FOLDED.name] = self._folded(newest, changes)
         tables = {
@@ -244,6 +249,30 @@ class Publisher:
             *changes.doomed,
         ]
         return tables, doomed
+
+    def _keyed(
+        self,
+        newest: Manifest,
+        changes: Changes,
+        rows: Mapping[Keyed[Any], Mapping[Place, Any]],
+        keep: Keep,
+    ) -> dict[str, Runs]:
+        """Put runs with the new `rows` of tables of keyed rows; return what each has then."""
+        found: dict[str, Runs] = {}
+        for kind, new in rows.items():
+            kept, beside = keep.keyed(kind), kind.beside
+            found[kind.name] = self._writer.runs(
+                kind, newest, [new[it] for it in sorted(new)], kept
+            )
+            if beside is not None:
+                drop = kept if changes.keeps_previous else _nothing
+                has_some = bool(newest.table(beside.name).runs)
+                found[beside.name] = self._writer.runs(
+                    beside, newest, (), drop if has_some else None
+                )
+        if changes.swap is not None:
+            found.update(Pairing(self._archive, newest, changes.swap).put(self._writer))
+        return found
 
     def _forgotten(
         self, newest: Manifest, rows: Mapping[Place, SessionRow]
@@ -305,11 +334,14 @@ class Publisher:
         if kind.ending is None:
             return set()
         ends = {place for place, row in rows.items() if kind.ending(row) is None}
-        files = newest.table(kind.name).runs
         packed = (
             row
+            for each in (kind, kind.beside)
             for user in {user for user, _ in ends}
-            for row in self._archive.rows_in(kind, self._app, files, (user, ""), (user, LAST[1]))
+            if each is not None
+            for row in self._archive.rows_in(
+                each, self._app, newest.table(each.name).runs, (user, ""), (user, LAST[1])
+            )
         )
         return {ending for row in packed if (ending := kind.ending(row)) in ends}
 
@@ -327,3 +359,7 @@ def _packs(
             live[segment.pack] += segment.rows
     counted = [replace(pack, dead=pack.rows - live[pack.id]) for pack in (*packs, *new)]
     return tuple(it for it in counted if live[it.id]), [it for it in counted if not live[it.id]]
+
+
+def _nothing(_row: object) -> None:
+    """Keep no row."""

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import ERASED, EVENTS, FOLDED, KEYED, Kind
+from lakestore.history.archive import ERASED, EVENTS, FOLDED, KEYED, PREVIOUS, Kind
 from lakestore.jobs.findings import COPY, Finding, Look, Severity
 from lakestore.jobs.origins import Origins
 from lakestore.log.keys import (
@@ -26,7 +26,7 @@ from lakestore.log.manifests import Manifest, StoredFile, decode
 from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.parquet import open_parquet
 
-_ALL: tuple[Kind[Any], ...] = (EVENTS, ERASED, FOLDED, *KEYED)
+_ALL: tuple[Kind[Any], ...] = (EVENTS, ERASED, FOLDED, PREVIOUS, *KEYED)
 _KINDS = {kind.name: kind for kind in _ALL}
 
 

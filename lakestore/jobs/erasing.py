@@ -250,6 +250,7 @@ class Eraser:
                 or all(covered.get(STATE.place(row), "") >= row.stamp for row in others)
             ),
             *sorted((files & doomed) - named),
+            *traces.drafts(),
             # A number that was superseded only now may still be created by a slow job.
             *traces.manifests(self._published),
         ]
@@ -268,7 +269,8 @@ class Eraser:
         traces = self._traces()
         entries = (key for _, key, _ in traces.entries())
         manifests = traces.manifests(self._newest())
-        found = {*traces.logs(), *entries, *traces.packs(), *traces.runs(), *manifests}
+        files = (*traces.packs(), *traces.runs(), *traces.drafts())
+        found = {*traces.logs(), *entries, *files, *manifests}
         return tuple(sorted(found))
 
     def _traces(self) -> Traces:

@@ -6,7 +6,7 @@ that has named it is lost: sweeps had deleted what was packed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -17,10 +17,12 @@ from lakestore.history.archive import (
     EVENTS,
     FOLDED,
     KEYED,
+    PREVIOUS,
     Archive,
     Keyed,
     Kind,
     Packed,
+    Place,
 )
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_rollup, plan_of
@@ -77,7 +79,8 @@ class Origins:
         for keyed in KEYED:
             if table == keyed.name:
                 return self._hold(keyed, run, partial(self._hold_keyed, keyed))
-        return table == FOLDED.name  # which only saves work
+        # What only saves work, or was put aside to be brought back.
+        return table in (FOLDED.name, PREVIOUS.name)
 
     def _hold(self, kind: Kind[R], run: str, hold: Callable[[list[R]], bool]) -> bool:
         for rows in self._groups(kind, run):
@@ -133,12 +136,8 @@ class Origins:
         return rollup.follows(packed.row.version if packed else 0)
 
     def _hold_keyed(self, kind: Keyed[K], rows: Sequence[K]) -> bool:
-        packed = self._archive.rows_at(kind, self._manifest, map(kind.place, rows))
         missing: dict[str, list[K]] = {}
-        for row in rows:
-            held = packed.get(kind.place(row))
-            if held is not None and kind.merge(held, row) == held:
-                continue
+        for row in self._unheld(kind, rows):
             if not self._archive.has_erased(self._manifest, row):
                 scope = Scope(self._app, row.user_id).entries_in(kind.entries)
                 missing.setdefault(scope, []).append(row)
@@ -149,6 +148,15 @@ class Origins:
             for scope, some in missing.items()
             for row in some
         )
+
+    def _unheld(self, kind: Keyed[K], rows: Sequence[K]) -> list[K]:
+        """Return those that the manifest names no such row of, nor can be derived again."""
+        left = [row for row in rows if not kind.is_derived(row)]
+        for each in (kind, kind.beside):
+            if each is not None:
+                packed = self._archive.rows_at(each, self._manifest, map(kind.place, left))
+                left = [row for row in left if not _is_held(kind, packed, row)]
+        return left
 
     def _entries(self, kind: Keyed[Any], wanted: Collection[str]) -> dict[str, list[Entry]]:
         """Return what is listed of some scopes that mostly lie side by side."""
@@ -188,3 +196,8 @@ class Origins:
                 if max(files.commits, default=0) >= missing.get(log_digest(log), 0):
                     missing.pop(log_digest(log), None)
         return not missing
+
+
+def _is_held(kind: Keyed[K], packed: Mapping[Place, K], row: K) -> bool:
+    held = packed.get(kind.place(row))
+    return held is not None and kind.merge(held, row) == held

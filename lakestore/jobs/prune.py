@@ -12,9 +12,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TypedDict
+from typing import Literal, TypedDict
 
-from lakestore.checks import check_flag, check_number, check_time
+from lakestore.checks import check_choice, check_flag, check_number, check_time
 from lakestore.errors import InputError, ReadOnlyError
 from lakestore.jobs.apps import chosen_apps, for_each
 from lakestore.jobs.progress import Watch, unwatched
@@ -24,6 +24,7 @@ from lakestore.jobs.pruning import (
     idle_sessions,
     idle_state,
     old_events,
+    old_memory,
     old_telemetry,
 )
 from lakestore.jobs.running import Running, check_lake
@@ -37,9 +38,9 @@ class PruneReport(TypedDict):
     """What was pruned, or would be."""
 
     table: str
-    """`sessions`, `events`, `state` or `telemetry`."""
+    """`sessions`, `events`, `state`, `telemetry` or `memory`."""
     deleted_count: int
-    """How many of what the function names: sessions, events, keys, rows."""
+    """How many of what the function names: sessions, events, keys, rows, memories."""
     deleted_bytes: int
     """Bytes of their JSON, or of a row's values. The store is smaller by what that takes there,
     compressed, once `compact` and `sweep` have followed."""
@@ -201,6 +202,49 @@ def prune_telemetry(
     before = instant("older_than_days", older_than_days, now, lake)
     prune = partial(old_telemetry, running=Running(executor, progress or unwatched))
     return run_step(lake, "telemetry", prune, Asked(before, app_name, user_id, dry_run))
+
+
+def prune_memory(
+    lake: Lake,
+    *,
+    older_than_days: int = 90,
+    scope: Literal["user", "app", "all"] = "user",
+    app_name: str | None = None,
+    user_id: str | None = None,
+    dry_run: bool = False,
+    now: datetime | None = None,
+    executor: Executor | None = None,
+    progress: Watch | None = None,
+) -> PruneReport:
+    """Drop memories of what happened long ago; of what has no time, what was added long ago.
+
+    They are not forgotten by name: adding their session again adds them again. What a rebuild has
+    put aside is pruned alike. Packs what is not packed yet first, as `compact` does. Other
+    processes notice within the lake's view age limit. Blocking.
+
+    Args:
+        lake: The lake, open for writing.
+        older_than_days: How long ago it happened.
+        scope: `user`: what is remembered of single users. `app`: what all users of an app share.
+        app_name: Only this app; None for all.
+        user_id: Only this user of that app; None for all.
+        dry_run: Change nothing, and report what would be.
+        now: What ages count to; None for this machine's clock, see `prune_sessions`.
+        executor: Where to pack what is not packed yet, see `compact`.
+        progress: Is called now and then.
+
+    Raises:
+        InputError: an argument makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
+        ConflictError: other jobs keep publishing.
+        StorageError: the store failed; run it again.
+    """
+    before = instant("older_than_days", older_than_days, now, lake)
+    check_choice("scope", scope, ("user", "app", "all"))
+    if user_id is not None and scope == "app":
+        raise InputError('scope="app" is what all users share: it goes without a user_id')
+    prune = partial(old_memory, running=Running(executor, progress or unwatched), scope=scope)
+    return run_step(lake, "memory", prune, Asked(before, app_name, user_id, dry_run))
 
 
 def instant(name: str, days: int, now: datetime | None, lake: Lake) -> int:

@@ -1,8 +1,8 @@
-"""How sessions, events, users' state and telemetry are pruned. Owns what is idle or old.
+"""How sessions, events, users' state, telemetry and memory are pruned. Owns what is idle or old.
 
 Ages count from what writers recorded: `committed_at` of a commit, the time in a stamp, the start
-of a call. What of it
-is asked for, and how it is told, is `lakestore.jobs.prune`'s.
+of a call, the time of an event. What of it is asked for, and how it is told, is
+`lakestore.jobs.prune`'s.
 """
 
 from __future__ import annotations
@@ -11,9 +11,21 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
+from typing import TypeVar
 
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
-from lakestore.history.archive import EVENTS, FIRST, LAST, STATE, TELEMETRY, Packed, Place
+from lakestore.history.archive import (
+    EVENTS,
+    FIRST,
+    LAST,
+    MEMORY,
+    STATE,
+    TELEMETRY,
+    Keyed,
+    Packed,
+    Place,
+)
+from lakestore.history.keyed import KeyedRow
 from lakestore.history.view import SessionView
 from lakestore.jobs.batches import batches
 from lakestore.jobs.changes import Changes, Publisher
@@ -28,11 +40,14 @@ from lakestore.lake import Lake
 from lakestore.log.keys import app_logs, app_manifests, user_logs
 from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow, event_id, event_time
+from lakestore.tables.memory import MemoryRow
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 from lakestore.tables.telemetry import TelemetryRow
 
 logger = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=KeyedRow)
 
 _ATTEMPTS = 8
 _SESSIONS_AT_ONCE = 16
@@ -262,34 +277,60 @@ def idle_state(lake: Lake, wanted: Wanted, running: Running) -> Pruned:
 
 def old_telemetry(lake: Lake, wanted: Wanted, running: Running) -> Pruned:
     """Forget what was measured of calls and runs that began long ago."""
-    app, user = wanted.app_name, wanted.user_id
 
     def is_old(row: TelemetryRow) -> bool:
-        return row.started_at <= wanted.before and user in (None, row.user_id)
+        return row.started_at <= wanted.before and wanted.user_id in (None, row.user_id)
 
+    return _old_rows(lake, TELEMETRY, wanted, running, is_old)
+
+
+def old_memory(lake: Lake, wanted: Wanted, running: Running, scope: str) -> Pruned:
+    """Forget what was remembered of long ago, and also what a rebuild has put aside of it.
+
+    That it was forgotten by name is remembered for ever.
+    """
+
+    def is_old(row: MemoryRow) -> bool:
+        time = row.inserted_at if row.event_time is None else row.event_time
+        return (
+            row.kind == "add"
+            and time <= wanted.before
+            and scope in ("all", "app" if row.user_id is None else "user")
+            and wanted.user_id in (None, row.user_id)
+        )
+
+    return _old_rows(lake, MEMORY, wanted, running, is_old)
+
+
+def _old_rows(
+    lake: Lake, kind: Keyed[K], wanted: Wanted, running: Running, is_old: Callable[[K], bool]
+) -> Pruned:
+    """Forget the old rows of a table whose entries are packed for good."""
+    app, user, archive = wanted.app_name, wanted.user_id, lake.sessions.archive
     old: dict[Place, int] = {}
     if wanted.dry_run:
-        fresh = fresh_rows(lake, TELEMETRY, app, user)
-        old = {TELEMETRY.place(row): _row_bytes(row) for row in fresh if is_old(row)}
+        fresh = fresh_rows(lake, kind, app, user)
+        old = {kind.place(row): _row_bytes(kind, row) for row in fresh if is_old(row)}
     else:
         pack_fresh(lake, app, running)
-    runs = lake.sessions.archive.newest(app_manifests(app)).table(TELEMETRY.name).runs
-    low, high = (FIRST, LAST) if user is None else ((user, ""), (user, LAST[1]))
-    packed = lake.sessions.archive.rows_in(TELEMETRY, app, runs, low, high)
-    done = Pruned()
-    for row in packed:
+    manifest, done = archive.newest(app_manifests(app)), Pruned()
+    for row in archive.rows_in(kind, app, manifest.table(kind.name).runs, *_span(user)):
         if is_old(row):
-            old.pop(TELEMETRY.place(row), None)
-            done.add(1, _row_bytes(row))
+            old.pop(kind.place(row), None)
+            done.add(1, _row_bytes(kind, row))
     if done.count and not wanted.dry_run:
-        publisher = Publisher(lake.environment, lake.sessions.archive, app)
-        publisher.publish(Changes(pruned={TELEMETRY.name: is_old}))
+        publisher = Publisher(lake.environment, archive, app)
+        publisher.publish(Changes(pruned={kind.name: is_old}))
     done.add(len(old), sum(old.values()))
     return done
 
 
-def _row_bytes(row: TelemetryRow) -> int:
-    values = (getattr(row, name) for name in TELEMETRY.schema.names)
+def _span(user_id: str | None) -> tuple[Place, Place]:
+    return (FIRST, LAST) if user_id is None else ((user_id, ""), (user_id, LAST[1]))
+
+
+def _row_bytes(kind: Keyed[K], row: K) -> int:
+    values = (getattr(row, name) for name in kind.schema.names)
     return sum(len(it.encode()) if isinstance(it, str) else 8 for it in values if it is not None)
 
 

@@ -21,6 +21,7 @@ from lakestore.jobs.pruning import (
     idle_sessions,
     idle_state,
     old_events,
+    old_memory,
     old_telemetry,
 )
 from lakestore.jobs.running import Running, check_lake
@@ -41,6 +42,8 @@ class RetentionPolicy:
     """See `prune_user_state`."""
     telemetry_older_than_days: int | None = None
     """See `prune_telemetry`."""
+    memory_older_than_days: int | None = None
+    """See `prune_memory`; of users and of apps."""
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self) if field.name.endswith("_days")):
@@ -133,4 +136,9 @@ class RetentionPolicy:
             asked = Asked(before, app_name, dry_run=dry_run)
             step = partial(old_telemetry, running=running)
             reports.append(run_step(lake, "telemetry", step, asked))
+        if self.memory_older_than_days is not None:
+            before = instant("memory_older_than_days", self.memory_older_than_days, now, lake)
+            asked = Asked(before, app_name, dry_run=dry_run)
+            remembered = partial(old_memory, running=running, scope="all")
+            reports.append(run_step(lake, "memory", remembered, asked))
         return tuple(reports)

@@ -75,6 +75,13 @@ class RunWriter:
         replaced = [run_key(self._app, kind.name, run.id) for run in absorbed]
         return Runs((*stored, *files[len(absorbed) :]), replaced)
 
+    def anew(self, kind: Kind[R], newest: Manifest, rows: Iterator[R]) -> Runs:
+        """Put one run with `rows`, ascending, in place of all that there are."""
+        first = next(rows, None)
+        stored = () if first is None else (self.put(kind, chain([first], rows), 0),)
+        files = newest.table(kind.name).runs
+        return Runs(stored, [run_key(self._app, kind.name, run.id) for run in files])
+
     def put(self, kind: Kind[R], rows: Iterator[R], spent: int) -> StoredFile:
         """Put a run with `rows`, of which there are some, ascending; return what names it."""
         writer, firsts, count, dead = GroupWriter(kind.schema), [], 0, 0

@@ -15,6 +15,7 @@ from lakestore.checks import check_flag, check_seconds
 from lakestore.errors import ConflictError, FormatError, InputError, NotFoundError, StorageError
 from lakestore.history.needless import Age
 from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.aside import ASIDE_KEPT, DRAFTS_KEPT, drop_put_aside
 from lakestore.jobs.covered import Covered
 from lakestore.jobs.departed import Departed, StoreTime
 from lakestore.jobs.origins import Origins
@@ -24,6 +25,7 @@ from lakestore.jobs.running import check_lake
 from lakestore.lake import Lake
 from lakestore.log.keys import (
     PROOFS,
+    app_drafts,
     app_manifests,
     app_packs,
     app_runs,
@@ -213,11 +215,20 @@ class _AppSweep:
                 break
         else:
             self._sweep(orphans)
+        self._sweep_rebuilds()
         if self._age.reaches_all:
             return 0
         if not self._dry_run and not self._is_lost:
             Departed(self._lake, self._app, self._now).look()
         return len(orphans)
+
+    def _sweep_rebuilds(self) -> None:
+        """Delete what rebuilds have drafted and left, and let go what they have put aside."""
+        age = self._age.kept(DRAFTS_KEPT)
+        drafts = self._env.store.list(app_drafts(self._app))
+        self._remover.remove("drafts", [one for one in drafts if age.reaches(one)])
+        if not self._dry_run and not self._is_lost:
+            drop_put_aside(self._lake, self._app, self._age.kept(ASIDE_KEPT))
 
     def _sweep(self, orphans: Sequence[StoredObject]) -> None:
         manifests = self._manifests()

@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import EVENTS, KEYED, Keyed, Kind
+from lakestore.history.archive import EVENTS, KEYED, MEMORY, Keyed, Kind
 from lakestore.history.erased import Sourced, is_erased
 from lakestore.log.entries import list_entries
 from lakestore.log.keys import (
     Scope,
     SessionKey,
+    app_drafts,
     app_manifests,
     app_packs,
     app_runs,
@@ -76,6 +77,12 @@ class Traces:
     def _rows_of(self, kind: Keyed[Any], entry: str) -> list[Any]:
         return kind.read(entry, self.store.get(entry))
 
+    def drafts(self) -> Iterator[str]:
+        """Yield the drafts of rebuilds that have such rows."""
+        for key in self.store.names(app_drafts(self.app_name)):
+            if any(map(self._is_source, self._rows(MEMORY, key))):
+                yield key
+
     def packs(self, besides: Collection[str] = ()) -> Iterator[str]:
         """Yield the packs that have such rows, whether a manifest names them or not.
 
@@ -98,7 +105,9 @@ class Traces:
                 continue
             table = table_of(key)
             if (table == EVENTS.name and any(map(self._is_gone, self._rows(EVENTS, key)))) or any(
-                table == kind.name and self._names_source(kind, key) for kind in KEYED
+                table in (kind.name, kind.beside and kind.beside.name)
+                and self._names_source(kind, key)
+                for kind in KEYED
             ):
                 yield key
             else:

@@ -21,6 +21,8 @@ EVENT_LOGS = "events/log/"
 STATE_ENTRIES = "state/entries/"
 TELEMETRY_ENTRIES = "telemetry/entries/"
 MEMORY_ENTRIES = "memory/entries/"
+MEMORY_DRAFTS = "memory/drafts/"
+"""What rebuilds have made, and not published."""
 MANIFESTS = "manifests/"
 PACKS = "packs/"
 RUNS = "runs/"
@@ -149,6 +151,16 @@ def proof_key(token: str) -> str:
 def is_proof(key: str) -> bool:
     """Tell whether `key` is one that `proof_key` returns."""
     return _PROOF.fullmatch(key) is not None
+
+
+def app_drafts(app_name: str) -> str:
+    """Return the prefix of all that rebuilds of an app's memories have made and not published."""
+    return f"{MEMORY_DRAFTS}app={encode_id(app_name)}/"
+
+
+def draft_key(app_name: str, name: str) -> str:
+    """Return the key of one part of what a rebuild has made."""
+    return f"{app_drafts(app_name)}{name}.parquet"
 
 
 def app_logs(app_name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import Literal, get_args
+from typing import Literal
 
 import pyarrow as pa
 
@@ -13,7 +13,9 @@ from lakestore.errors import FormatError
 from lakestore.tables.parquet import open_parquet, read_groups, write_small
 from lakestore.tables.state import to_json
 
-Kind = Literal["add", "forget"]
+Kind = Literal["add", "forget", "swap"]
+ENTRY_KINDS = ("add", "forget")
+"""What entries, and runs of `memory`, have; `swap` stands in runs of what was put aside."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema(
@@ -56,7 +58,8 @@ class MemoryRow:
     id: str = field(repr=False)
     """Unique in one session of one user; a forget means every memory of that id."""
     kind: Kind
-    """`add`, or `forget`, which wins over every add of the id, whenever it comes."""
+    """`add`; `forget`, which wins over every add of the id, whenever it comes; `swap`, in whose
+    place of the scope (None: of every scope) a rebuild has put others, under its stamp."""
     stamp: str
     """Of the entry; texts compare. Of two adds of one memory the later one's content counts."""
     ordinal: int
@@ -95,13 +98,18 @@ class MemoryRow:
 
     @property
     def key(self) -> str:
-        """What names the row in its scope, as JSON: id and session of an add, id of a forget."""
+        """What names the row in its scope, as JSON: id and session of an add, id of a forget.
+
+        Of a swap it is empty, so that it comes first.
+        """
+        if self.kind == "swap":
+            return ""
         return to_json([self.id] if self.kind == "forget" else [self.id, self.session_id])
 
     @property
     def ending(self) -> str | None:
-        """The key of the forget that would end it; None for a forget."""
-        return None if self.kind == "forget" else to_json([self.id])
+        """The key of the forget that would end it; None for what is no add."""
+        return to_json([self.id]) if self.kind == "add" else None
 
     @property
     def first_place(self) -> str:
@@ -113,10 +121,14 @@ class MemoryRow:
     def origins(self) -> tuple[tuple[str, int], ...]:
         """Sessions and their versions of which each, when it was erased, takes the row along.
 
-        The session "" stands for all that the user's memory holds up to a time, in microseconds.
+        The session "" stands for all that was remembered of the user up to a time, in
+        microseconds. What a rebuild has made of a session goes by the session alone.
         """
         whole = ("", int(self.stamp[:17]))
-        return (whole, (self.session_id, self.version)) if self.session_id else (whole,)
+        if self.session_id is None:
+            return (whole,)
+        own = (self.session_id, self.version)
+        return (own,) if self.extracted else (whole, own)
 
 
 def merge(one: MemoryRow, other: MemoryRow) -> MemoryRow:
@@ -173,7 +185,7 @@ def decode(body: bytes) -> list[MemoryRow]:
             this version does not know.
     """
     rows = from_table(read_groups(open_parquet(body, SCHEMA)))
-    unknown = {row.kind for row in rows}.difference(get_args(Kind))
+    unknown = {row.kind for row in rows}.difference(ENTRY_KINDS)
     if unknown:
         raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
     return rows

@@ -1,0 +1,345 @@
+"""Rebuilding memory from history, and bringing back what was there before. Owns the public calls.
+
+All memories of the scope that came from events, or from an earlier rebuild, are made anew by an
+extractor, in one scan of what is packed; what was added by hand stays. The new ones take the place
+of the old ones with one manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from lakestore.adk.extracting import Extraction, Extractor, Failure, Per
+from lakestore.checks import check_choice, check_flag, check_number, check_time
+from lakestore.errors import (
+    InputError,
+    NotFoundError,
+    ReadOnlyError,
+    StorageError,
+)
+from lakestore.history.archive import MEMORY, PREVIOUS
+from lakestore.history.recollecting import Taste
+from lakestore.jobs.aside import newest_of
+from lakestore.jobs.changes import Changes, Publisher
+from lakestore.jobs.compact import pack_fresh
+from lakestore.jobs.extraction import Drafted, ExtractTask, drafted_rows, plan_extraction
+from lakestore.jobs.progress import Steps, Watch, unwatched
+from lakestore.jobs.running import Running, check_lake, run_all
+from lakestore.jobs.swapping import Comparison, Pairing, Swap
+from lakestore.lake import Lake
+from lakestore.log.keys import app_drafts, check_id
+from lakestore.log.manifests import Manifest
+from lakestore.log.stamps import stamp_text
+from lakestore.search.embedding import Embedder
+from lakestore.tables.memory import MemoryRow
+
+TASK_EVENTS = 20_000
+_RESTORED = "restored"
+"""The id of a marker of a user of whom nothing is put aside, though of others of the app it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What a rebuild did, or would do."""
+
+    app_name: str
+    sessions: int
+    """How many sessions were looked at."""
+    events: int
+    """How many events they have."""
+    comparison: Comparison
+    """What the new memories are beside those that they take the place of."""
+    failures: tuple[Failure, ...] = field(repr=False)
+    """Sessions of which nothing was made; they keep the memories that they had."""
+    elapsed_ms: int
+    dry_run: bool
+
+
+def rebuild_memory(
+    lake: Lake,
+    app_name: str,
+    user_id: str | None = None,
+    *,
+    extractor: Extractor | None = None,
+    per: Per = "session",
+    batch_size: int | None = None,
+    since: datetime | float | None = None,
+    embedder: Embedder | None = None,
+    thoughts: bool = False,
+    tools: bool = False,
+    dry_run: bool = False,
+    resume: bool = False,
+    executor: Executor | None = None,
+    progress: Watch | None = None,
+    task_events: int = TASK_EVENTS,
+) -> RebuildReport:
+    """Make the memories of an app, or of one user, anew from all history. Blocking.
+
+    Readers see the old memories or the new ones, and never a mix; other processes notice within the
+    lake's view age limit. What was forgotten stays forgotten, what was added by hand
+    (`add_memory`) stays, and so does the app's own memory. What is added while it runs stays, too.
+    Packs what is not packed yet first, as `compact` does. What it replaces is put aside:
+    `restore_memory` brings it back.
+
+    Args:
+        lake: The lake, open for writing.
+        app_name: The app.
+        user_id: Only this user; None for all.
+        extractor: Makes memories of a `History`, see `Extractor`; None: each event with text is
+            one, as `add_session_to_memory` makes it. With an executor of processes it must be a
+            function that they can import.
+        per: Whether it is given one session at a time, or all of a user.
+        batch_size: It is called with a list of so many, and returns a list for each; None: with
+            one. An async one is called for sixteen at once.
+        since: Only events after this time are looked at, and only memories of what happened after
+            it replaced.
+        embedder: Gives each new memory its vector, for the ranking `hybrid`.
+        thoughts: Whether the model's thoughts are searched, too, see `LakeMemoryService`.
+        tools: Whether names, arguments and results of tools are.
+        dry_run: Make and compare them, and change nothing of what is remembered.
+        resume: Go on where a rebuild that did not end has stopped: what the same extractor, by
+            its name, has made of sessions that are as they were is not made again.
+        executor: Where to run the extractor, threads or processes anywhere; None: in this thread.
+        progress: Is called now and then.
+        task_events: About how many events are looked at in a step.
+
+    Returns:
+        What was made, and how it differs from what was there.
+
+    Raises:
+        InputError: an argument makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`.
+        ConflictError: another rebuild or restore of the app came between, or other jobs keep
+            publishing; run it again with `resume=True`.
+        FormatError: what is packed of the app is damaged.
+        StorageError: the store failed; run it again with `resume=True`.
+    """
+    check_lake(lake)
+    _check_writable(lake, app_name, user_id)
+    check_number("task_events", task_events, least=1)
+    extraction = _extraction(extractor, per, batch_size, embedder)
+    extraction = replace(
+        extraction, taste=Taste(check_flag("thoughts", thoughts), check_flag("tools", tools))
+    )
+    running = Running(executor, progress or unwatched)
+    task = ExtractTask(
+        app_name,
+        ("", ""),
+        ("", ""),
+        extraction,
+        check_time("since", since),
+        check_flag("resume", resume),
+    )
+    rebuild = _Rebuild(lake, task, user_id, running)
+    return rebuild.run(task_events, dry_run=check_flag("dry_run", dry_run))
+
+
+def _extraction(extractor: object, per: object, batch_size: object, embedder: object) -> Extraction:
+    for name, given in (("extractor", extractor), ("embedder", embedder)):
+        if given is not None and not callable(given):
+            raise InputError(f"{name} is a function. type={type(given).__name__}")
+    size = None if batch_size is None else check_number("batch_size", batch_size, least=1)
+    if size is not None and extractor is None:
+        raise InputError("batch_size is for an extractor, and none is given")
+    chosen: Per = "user" if check_choice("per", per, ("session", "user")) == "user" else "session"
+    return Extraction(extractor, chosen, size, embedder)  # type: ignore[arg-type]
+
+
+def _check_writable(lake: Lake, app_name: str, user_id: str | None) -> None:
+    check_id("app_name", app_name)
+    if user_id is not None:
+        check_id("user_id", user_id)
+    if lake.read_only:
+        raise ReadOnlyError("a lake that was opened with read_only=True remembers nothing new")
+
+
+class _Rebuild:
+    """Rebuilds the memories of one app, or of one of its users."""
+
+    def __init__(
+        self, lake: Lake, task: ExtractTask, user_id: str | None, running: Running
+    ) -> None:
+        self._lake = lake
+        self._env = lake.environment
+        self._archive = lake.sessions.archive
+        self._task = task
+        self._app = task.app_name
+        self._user = user_id
+        self._running = running
+
+    def run(self, task_events: int, *, dry_run: bool) -> RebuildReport:
+        started = self._lake.clock.elapsed()
+        pack_fresh(self._lake, self._app, self._running)
+        base = newest_of(self._lake, self._app)
+        now = max(0, int(self._lake.clock.wall() * 1_000_000))
+        # Later than all that it replaces, whose writers' clocks may be ahead.
+        stamp = stamp_text(max(now, self._latest(base)) + 1, 0, self._env.new_token())
+        drafts = self._draft(base, task_events)
+        failures = tuple(failure for one in drafts for failure in one.failures)
+        swap = self._swap(base, drafts, failures, stamp, now)
+        comparison = self._compare(swap)
+        if not dry_run and (comparison.before or comparison.after):
+            Publisher(self._env, self._archive, self._app).publish(Changes(swap=swap))
+        self._drop_drafts()
+        return RebuildReport(
+            self._app,
+            sum(one.sessions for one in drafts),
+            sum(one.events for one in drafts),
+            comparison,
+            failures,
+            int((self._lake.clock.elapsed() - started) * 1_000),
+            dry_run,
+        )
+
+    def _latest(self, base: Manifest) -> int:
+        """Return the latest time that is known of memories, and of what was erased of them."""
+        rows = self._archive.rows_in(MEMORY, self._app, base.table(MEMORY.name).runs)
+        erased = (row.version for row in self._archive.erased(base).values())
+        return max([*(int(row.stamp[:17]) for row in rows), *erased, 0])
+
+    def _draft(self, base: Manifest, task_events: int) -> list[Drafted]:
+        """Let the extractor work, and return what it has made."""
+        tasks = plan_extraction(self._archive, base, self._user, self._task, task_events)
+        watch = self._running.watch
+        steps = Steps("remembering", self._app, sum(task.size for task in tasks), "event")
+
+        def tell(more: int) -> None:
+            watch(steps.part(more))
+
+        tell(0)
+        drafts = []
+        for size, drafted in run_all(self._lake, tasks, self._running.executor, tell):
+            drafts.append(drafted)
+            watch(steps.whole(size))
+        return drafts
+
+    def _swap(
+        self,
+        base: Manifest,
+        drafts: Sequence[Drafted],
+        failures: Sequence[Failure],
+        stamp: str,
+        now: int,
+    ) -> Swap:
+        failed = {(one.user_id, one.session_id) for one in failures}
+        since = None if self._task.since is None else self._task.since * 1_000_000
+
+        def rows() -> Iterator[MemoryRow]:
+            for number, row in enumerate(drafted_rows(self._env, drafts)):
+                yield replace(row, stamp=stamp, ordinal=number % 2**31, inserted_at=now)
+
+        def replaces(row: MemoryRow) -> bool:
+            if row.user_id is None or not (row.event_id is not None or row.extracted):
+                return False
+            if failed & {(row.user_id, row.session_id), (row.user_id, None)}:
+                return False
+            return since is None or (row.event_time is not None and row.event_time > since)
+
+        return Swap(base, self._user, rows, replaces, _marker(self._app, self._user, stamp, now))
+
+    def _compare(self, swap: Swap) -> Comparison:
+        newest = newest_of(self._lake, self._app)
+        return Pairing(self._archive, newest, swap).compared()
+
+    def _drop_drafts(self) -> None:
+        """Delete what was drafted: a sweep does it if this does not."""
+        for key in list(self._env.store.names(app_drafts(self._app))):
+            with suppress(StorageError):
+                self._env.store.delete(key)
+
+
+def _marker(app_name: str, user_id: str | None, stamp: str, now: int) -> MemoryRow:
+    return MemoryRow(
+        app_name=app_name,
+        user_id=user_id,
+        id="",
+        kind="swap",
+        stamp=stamp,
+        ordinal=0,
+        place=None,
+        inserted_at=now,
+        source_user_id=user_id,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a restore did."""
+
+    app_name: str
+    comparison: Comparison
+    """What is remembered again beside what a rebuild had made."""
+    elapsed_ms: int
+
+
+def restore_memory(
+    lake: Lake,
+    app_name: str,
+    user_id: str | None = None,
+    *,
+    executor: Executor | None = None,
+    progress: Watch | None = None,
+) -> RestoreReport:
+    """Bring back the memories that the last rebuild has put aside. Blocking.
+
+    What the rebuild had made goes, and what was added since stays; what was forgotten, pruned or
+    erased since does not come back. Sweeps drop what was put aside 30 days after the rebuild.
+
+    Args:
+        lake: The lake, open for writing.
+        app_name: The app.
+        user_id: Only this user's; None: of all that the last rebuilds of the app have replaced.
+        executor: Where to pack what is not packed yet, see `compact`.
+        progress: Is called now and then.
+
+    Raises:
+        InputError: an id makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`.
+        NotFoundError: there is nothing to bring back.
+        ConflictError: a rebuild or another restore came between, or other jobs keep publishing.
+        FormatError, StorageError: see `rebuild_memory`.
+    """
+    check_lake(lake)
+    _check_writable(lake, app_name, user_id)
+    started = lake.clock.elapsed()
+    pack_fresh(lake, app_name, Running(executor, progress or unwatched))
+    base, archive = newest_of(lake, app_name), lake.sessions.archive
+    aside = partial(archive.rows_in, PREVIOUS, app_name, base.table(PREVIOUS.name).runs)
+    markers = {row.user_id: row for row in aside() if row.kind == "swap"}
+    if all(row.id == _RESTORED for row in _chosen(markers, user_id)):
+        raise NotFoundError(
+            "no rebuild has put memories aside, or they were brought back, or swept."
+            f" app_name={app_name!r}"
+        )
+
+    def rows() -> Iterator[MemoryRow]:
+        wanted = (row for row in aside() if row.kind == "add")
+        return (row for row in wanted if user_id in (None, row.user_id))
+
+    def replaces(row: MemoryRow) -> bool:
+        marker = markers.get(row.user_id, markers.get(None))
+        return row.extracted and marker is not None and row.stamp == marker.stamp
+
+    now = max(0, int(lake.clock.wall() * 1_000_000))
+    restored = None
+    if user_id is not None and None in markers:  # which is no longer about this user
+        restored = replace(markers[None], user_id=user_id, source_user_id=user_id, id=_RESTORED)
+        restored = replace(restored, stamp=stamp_text(now, 0, lake.environment.new_token()))
+    swap = Swap(base, user_id, rows, replaces, restored)
+    comparison = Pairing(archive, base, swap).compared()
+    Publisher(lake.environment, archive, app_name).publish(Changes(swap=swap))
+    elapsed = int((lake.clock.elapsed() - started) * 1_000)
+    return RestoreReport(app_name, comparison, elapsed)
+
+
+def _chosen(markers: Mapping[str | None, MemoryRow], user_id: str | None) -> Iterable[MemoryRow]:
+    """Return what stands for the rebuilds that a restore would undo."""
+    if user_id is None:
+        return markers.values()
+    found = markers.get(user_id, markers.get(None))
+    return () if found is None else (found,)

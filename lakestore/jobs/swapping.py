@@ -1,0 +1,207 @@
+"""Putting memories in place of others, in one manifest: readers see the old ones or the new ones.
+
+Owns which rows stay, which are put aside and which come. What forgets and erases have ended stays
+ended, whichever is brought back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from itertools import groupby
+
+from lakestore.errors import ConflictError
+from lakestore.history.archive import MEMORY, PREVIOUS, Archive, Kind, Place
+from lakestore.jobs.run_files import Runs, RunWriter
+from lakestore.log.manifests import Manifest
+from lakestore.tables import memory
+from lakestore.tables.memory import MemoryRow
+
+SHOWN_MOST = 20
+"""How many memories a comparison names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """What is to be in place of what."""
+
+    base: Manifest
+    """What was packed when the new rows were made."""
+    user_id: str | None
+    """Whose memory; None for all users'."""
+    rows: Callable[[], Iterator[MemoryRow]]
+    """Returns the new rows, ascending by place; it may be called again."""
+    replaces: Callable[[MemoryRow], bool]
+    """Whether an add of the scope that was packed with `base` is replaced."""
+    marker: MemoryRow | None
+    """What stands for the swap among what is put aside; None where nothing is put there."""
+
+    def is_of(self, row: MemoryRow) -> bool:
+        """Tell whether a row is of the scope: of the user, or of any."""
+        return self.user_id is None or row.user_id == self.user_id
+
+    def check(self, newest: Manifest) -> None:
+        """Refuse where another swap has come between.
+
+        Raises:
+            ConflictError: one was published since `base`.
+        """
+        if newest.table(PREVIOUS.name) != self.base.table(PREVIOUS.name):
+            raise ConflictError(
+                "another rebuild or restore of this app's memories was published meanwhile: run"
+                f" this again. app_name={newest.app_name!r}"
+            )
+
+
+@dataclass(slots=True)
+class Met:
+    """What is at one place."""
+
+    packed: MemoryRow | None = None
+    """What is packed by now."""
+    base: MemoryRow | None = None
+    """What was packed when the new rows were made."""
+    new: MemoryRow | None = None
+
+
+@dataclass(slots=True)
+class Comparison:
+    """How the new memories differ from those that they are in place of."""
+
+    before: int = 0
+    """How many are replaced."""
+    after: int = 0
+    """How many come."""
+    changed: int = 0
+    """How many of both have one id and one session, and say something else."""
+    appeared: int = 0
+    """How many come that were not there."""
+    vanished: int = 0
+    """How many go that do not come again."""
+    appeared_first: list[str] = field(default_factory=list, repr=False)
+    """What those that appeared say, of the first of them."""
+    vanished_first: list[str] = field(default_factory=list, repr=False)
+    """What those that vanished say, of the first of them."""
+
+    def note(self, old: MemoryRow | None, new: MemoryRow | None) -> None:
+        """Count what goes from a place, and what comes there."""
+        self.before += old is not None
+        self.after += new is not None
+        if old is not None and new is not None:
+            self.changed += old.text != new.text
+        elif new is not None:
+            self.appeared += 1
+            _name(self.appeared_first, new)
+        elif old is not None:
+            self.vanished += 1
+            _name(self.vanished_first, old)
+
+
+class Pairing:
+    """A swap beside the newest manifest of an app."""
+
+    def __init__(self, archive: Archive, newest: Manifest, swap: Swap) -> None:
+        self._archive = archive
+        self._newest = newest
+        self._swap = swap
+        self._is_base = newest.table(MEMORY.name) == swap.base.table(MEMORY.name)
+
+    def put(self, writer: RunWriter) -> dict[str, Runs]:
+        """Put runs; return those of memory, and of what is put aside."""
+        return {
+            MEMORY.name: writer.anew(MEMORY, self._newest, self.kept()),
+            PREVIOUS.name: writer.anew(PREVIOUS, self._newest, self.aside()),
+        }
+
+    def kept(self) -> Iterator[MemoryRow]:
+        """Yield what is remembered then, ascending by place."""
+        forgotten = self._forgotten()
+        for met in self._met():
+            new = self._coming(met, forgotten)
+            stays = None if self._is_replaced(met) else met.packed
+            if new is not None and stays is not None:
+                yield memory.merge(stays, new)
+            elif new is not None:
+                yield new
+            elif stays is not None:
+                yield stays
+
+    def aside(self) -> Iterator[MemoryRow]:
+        """Yield what can be brought back then, ascending by place."""
+        swap = self._swap
+        others = (row for row in self._rows(PREVIOUS, self._newest) if not swap.is_of(row))
+        if swap.marker is None:
+            yield from others
+            return
+        replaced = (met.packed for met in self._met() if self._is_replaced(met))
+        ours = merge([swap.marker], (row for row in replaced if row), key=PREVIOUS.place)
+        yield from merge(ours, others, key=PREVIOUS.place)
+
+    def compared(self) -> Comparison:
+        """Return how what comes differs from what goes."""
+        found, forgotten = Comparison(), self._forgotten()
+        for met in self._met():
+            new = self._coming(met, forgotten)
+            old = met.packed if self._is_replaced(met) else None
+            found.note(old, new)
+        return found
+
+    def _forgotten(self) -> set[Place]:
+        rows = self._rows(MEMORY, self._newest)
+        return {MEMORY.place(row) for row in rows if row.kind == "forget"}
+
+    def _coming(self, met: Met, forgotten: set[Place]) -> MemoryRow | None:
+        """Return the new row in the place among equals of what it replaces, if it still counts."""
+        if met.new is None:
+            return None
+        known = met.packed or met.base
+        new = replace(met.new, place=known.first_place) if known else met.new
+        if (new.user_id or "", new.ending or "") in forgotten:
+            return None
+        return None if self._archive.has_erased(self._newest, new) else new
+
+    def _is_replaced(self, met: Met) -> bool:
+        """Tell whether what is packed was there already with the base, and is replaced.
+
+        What another job has packed since then was remembered since then.
+        """
+        packed, base = met.packed, met.packed if self._is_base else met.base
+        return (
+            packed is not None
+            and base is not None
+            and packed.stamp == base.stamp
+            and packed.kind == "add"
+            and self._swap.is_of(packed)
+            and self._swap.replaces(packed)
+        )
+
+    def _met(self) -> Iterator[Met]:
+        streams = [
+            _tagged("packed", self._rows(MEMORY, self._newest)),
+            _tagged("new", self._swap.rows()),
+        ]
+        if not self._is_base:
+            streams.append(_tagged("base", self._rows(MEMORY, self._swap.base)))
+        for _, same in groupby(merge(*streams, key=_place), key=_place):
+            met = Met()
+            for _, tag, row in same:
+                setattr(met, tag, row)
+            yield met
+
+    def _rows(self, kind: Kind[MemoryRow], manifest: Manifest) -> Iterator[MemoryRow]:
+        files = manifest.table(kind.name).runs
+        return self._archive.rows_in(kind, self._newest.app_name, files)
+
+
+def _name(said: list[str], row: MemoryRow) -> None:
+    if len(said) < SHOWN_MOST:
+        said.append(row.text or "")
+
+
+def _tagged(tag: str, rows: Iterator[MemoryRow]) -> Iterator[tuple[Place, str, MemoryRow]]:
+    return ((MEMORY.place(row), tag, row) for row in rows)
+
+
+def _place(one: tuple[Place, str, MemoryRow]) -> Place:
+    return one[0]
