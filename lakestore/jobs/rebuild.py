@@ -240,7 +240,8 @@ class _Rebuild:
                 return False
             return since is None or (row.event_time is not None and row.event_time > since)
 
-        return Swap(base, self._user, rows, replaces, _marker(self._app, self._user, stamp, now))
+        marker = _marker(self._app, self._user, stamp, now)
+        return Swap(base, self._user, rows, replaces, marker, puts_aside=True)
 
     def _compare(self, swap: Swap) -> Comparison:
         newest = newest_of(self._lake, self._app)
@@ -330,7 +331,7 @@ def restore_memory(
     if user_id is not None and None in markers:  # which is no longer about this user
         restored = replace(markers[None], user_id=user_id, source_user_id=user_id, id=_RESTORED)
         restored = replace(restored, stamp=stamp_text(now, 0, lake.environment.new_token()))
-    swap = Swap(base, user_id, rows, replaces, restored)
+    swap = Swap(base, user_id, rows, replaces, restored, puts_aside=False)
     comparison = Pairing(archive, base, swap).compared()
     Publisher(lake.environment, archive, app_name).publish(Changes(swap=swap))
     elapsed = int((lake.clock.elapsed() - started) * 1_000)

@@ -35,7 +35,9 @@ class Swap:
     replaces: Callable[[MemoryRow], bool]
     """Whether an add of the scope that was packed with `base` is replaced."""
     marker: MemoryRow | None
-    """What stands for the swap among what is put aside; None where nothing is put there."""
+    """What stands for the swap among what was put aside, if anything does."""
+    puts_aside: bool
+    """Whether what is replaced is put aside; else it goes for good."""
 
     def is_of(self, row: MemoryRow) -> bool:
         """Tell whether a row is of the scope: of the user, or of any."""
@@ -131,12 +133,10 @@ class Pairing:
         """Yield what can be brought back then, ascending by place."""
         swap = self._swap
         others = (row for row in self._rows(PREVIOUS, self._newest) if not swap.is_of(row))
-        if swap.marker is None:
-            yield from others
-            return
+        marker = [] if swap.marker is None else [swap.marker]
         replaced = (met.packed for met in self._met() if self._is_replaced(met))
-        ours = merge([swap.marker], (row for row in replaced if row), key=PREVIOUS.place)
-        yield from merge(ours, others, key=PREVIOUS.place)
+        aside = (row for row in replaced if row) if swap.puts_aside else ()
+        yield from merge(marker, aside, others, key=PREVIOUS.place)
 
     def compared(self) -> Comparison:
         """Return how what comes differs from what goes."""
