@@ -16,6 +16,7 @@ from lakestore.shell.commands import COMMANDS
 from lakestore.shell.conversation import conversation_lines
 from lakestore.shell.ending import reports_errors
 from lakestore.shell.finding import find_session, read_conversation
+from lakestore.shell.memory_commands import COMMANDS as MEMORY_COMMANDS
 from lakestore.shell.options import Moment, app_option
 from lakestore.shell.services import (
     Placement,
@@ -229,7 +230,8 @@ def _to_add(place: Placement) -> str:
 
 
 def _next_steps(folder: Path, uri: str) -> Iterator[str]:
-    option = shlex.quote(f"--session_service_uri={uri}")
+    options = (f"--{kind}_service_uri={uri}" for kind in ("session", "memory"))
+    option = " ".join(map(shlex.quote, options))
     yield ""
     yield "Start ADK on the lake:"
     yield f"  adk web {option} {shlex.quote(str(folder))}"
@@ -245,7 +247,7 @@ def _next_steps(folder: Path, uri: str) -> Iterator[str]:
         yield f'  lakestore sql {lake} "select * from sessions"'
 
 
-for _command in COMMANDS:
+for _command in (*COMMANDS, *MEMORY_COMMANDS):
     main.add_command(_command)
 
 

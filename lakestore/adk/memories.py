@@ -17,7 +17,7 @@ from typing_extensions import override
 from lakestore.adk.appending import key_of
 from lakestore.adk.rankings import RankingName
 from lakestore.adk.sync_memories import MemoryHistory, MemoryScope, SyncMemoryService
-from lakestore.adk.uris import MEMORY_SETTINGS, ServiceUri, shared_lake
+from lakestore.adk.uris import ServiceUri, shared_lake
 from lakestore.errors import InputError
 from lakestore.lake import Lake
 from lakestore.search.embedding import Embedder
@@ -72,7 +72,7 @@ class LakeMemoryService(BaseMemoryService):
             raise InputError("give either a lake or a uri")
         settings: Mapping[str, Any] = {}
         if lake is None:
-            named = ServiceUri.parse(uri or "", options, MEMORY_SETTINGS)
+            named = ServiceUri.parse(uri or "", options)
             lake, settings = shared_lake(named), named.settings
         elif options:
             raise InputError(f"options go with a uri. unknown={sorted(options)}")

@@ -25,7 +25,6 @@ from lakestore.adk.operations import OrderBy, Page, Span, check_config, check_sc
 from lakestore.adk.showing import Showing
 from lakestore.adk.sync import SyncSessionService
 from lakestore.adk.uris import (
-    SESSION_SETTINGS,
     Durability,
     ServiceUri,
     check_durability,
@@ -77,7 +76,7 @@ class LakeSessionService(BaseSessionService):
         if durability is not None:
             check_durability(durability)
         if lake is None:
-            named = ServiceUri.parse(uri or "", options, SESSION_SETTINGS)
+            named = ServiceUri.parse(uri or "", options)
             asked = check_durability(named.settings.get("durability", "append"))
             lake, durability = shared_lake(named), durability or asked
         elif options:

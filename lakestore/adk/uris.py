@@ -6,7 +6,7 @@ Needs nothing of ADK, so that the command line can read them quickly.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Literal, cast, get_args
@@ -19,10 +19,8 @@ from lakestore.storage import OPTIONS, ClientName, known_options
 
 Durability = Literal["append", "turn"]
 
-SESSION_SETTINGS = ("durability",)
-MEMORY_SETTINGS = ("ranking", "max_results", "language")
-SETTINGS = (*SESSION_SETTINGS, *MEMORY_SETTINGS)
-"""Names of settings of services, in URIs."""
+SETTINGS = ("durability", "ranking", "max_results", "language")
+"""Names of what is for services themselves: the first for sessions, the others for memory."""
 
 SCHEMES = ("lakestore+file", "lakestore+memory", "lakestore+s3", "lakestore+gs")
 """Schemes of service URIs, one for each kind of store."""
@@ -45,15 +43,14 @@ class ServiceUri:
     """The other options in the query, percent-decoded."""
 
     @classmethod
-    def parse(
-        cls, uri: str, options: Mapping[str, Any], settings: Sequence[str] = SETTINGS
-    ) -> ServiceUri:
+    def parse(cls, uri: str, options: Mapping[str, Any]) -> ServiceUri:
         """Return what `uri` and further `options` say. Never quotes the query, which may be secret.
+
+        Settings of all services may stand in it, so that one URI does for each of them.
 
         Args:
             uri: As ADK's service registry passes it.
             options: More of what its query may hold.
-            settings: The names of the service's own settings.
 
         Raises:
             InputError: the scheme or an option is not known, or the path is missing.
@@ -71,13 +68,13 @@ class ServiceUri:
             )
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **options}
         protocol = parts.scheme.removeprefix("lakestore+")
-        known = [*settings]
+        known = [*SETTINGS]
         if protocol in OPTIONS:
             known += ["client", *sorted(OPTIONS[protocol])]
         unknown = sorted(str(name) for name in given if name not in known)
         if unknown:
             raise InputError(f"unknown options in a service URI. {unknown=} {known=}")
-        own = {name: given.pop(name) for name in settings if name in given}
+        own = {name: given.pop(name) for name in SETTINGS if name in given}
         client = given.pop("client", "fsspec")
         given = known_options(protocol, given)
         place = unquote(parts.netloc + parts.path)

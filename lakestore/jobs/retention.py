@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from lakestore.jobs.pruning import (
 )
 from lakestore.jobs.running import Running, check_lake
 from lakestore.lake import Lake
+
+Step = Callable[[Lake, Wanted], Pruned]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,37 +111,33 @@ class RetentionPolicy:
         """Do what `apply` does, as a part of another job."""
         check_lake(lake)
         now = now or datetime.fromtimestamp(lake.clock.wall(), UTC)
-        keep, watch = self.sessions_keep_last, running.watch
-        idle_before: int | None = None
-        reports = []
-        if self.sessions_idle_days is not None:
-            idle_before = instant("sessions_idle_days", self.sessions_idle_days, now, lake)
-            step = partial(idle_sessions, keep_last=keep, watch=watch)
-            asked = Asked(idle_before, app_name, dry_run=dry_run)
-            reports.append(run_step(lake, "sessions", step, asked))
+        steps = self._steps(now, running, dry_run=dry_run)
+        asked = {
+            name: Asked(instant(name, days, now, lake), app_name, dry_run=dry_run)
+            for name in steps
+            if (days := getattr(self, name)) is not None
+        }
+        return tuple(run_step(lake, *steps[name], asked[name]) for name in asked)
+
+    def _steps(
+        self, now: datetime, running: Running, *, dry_run: bool
+    ) -> dict[str, tuple[str, Step]]:
+        """Return by the names of fields which table is pruned, and how, in the order of steps."""
+        keep, watch, idle_days = self.sessions_keep_last, running.watch, self.sessions_idle_days
 
         def events_left(lake: Lake, wanted: Wanted) -> Pruned:
-            if dry_run and idle_before is not None:
-                gone = idle(lake, replace(wanted, before=idle_before), keep, watch)
+            if dry_run and idle_days is not None:
+                before = instant("sessions_idle_days", idle_days, now, lake)
+                gone = idle(lake, replace(wanted, before=before), keep, watch)
                 wanted = replace(wanted, is_gone=gone)
             return old_events(lake, wanted, running)
 
-        if self.events_older_than_days is not None:
-            before = instant("events_older_than_days", self.events_older_than_days, now, lake)
-            asked = Asked(before, app_name, dry_run=dry_run)
-            reports.append(run_step(lake, "events", events_left, asked))
-        if self.user_state_idle_days is not None:
-            before = instant("user_state_idle_days", self.user_state_idle_days, now, lake)
-            asked = Asked(before, app_name, dry_run=dry_run)
-            reports.append(run_step(lake, "state", partial(idle_state, running=running), asked))
-        if self.telemetry_older_than_days is not None:
-            before = instant("telemetry_older_than_days", self.telemetry_older_than_days, now, lake)
-            asked = Asked(before, app_name, dry_run=dry_run)
-            step = partial(old_telemetry, running=running)
-            reports.append(run_step(lake, "telemetry", step, asked))
-        if self.memory_older_than_days is not None:
-            before = instant("memory_older_than_days", self.memory_older_than_days, now, lake)
-            asked = Asked(before, app_name, dry_run=dry_run)
-            remembered = partial(old_memory, running=running, scope="all")
-            reports.append(run_step(lake, "memory", remembered, asked))
-        return tuple(reports)
+        sessions = partial(idle_sessions, keep_last=keep, watch=watch)
+        memory = partial(old_memory, running=running, scope="all")
+        return {
+            "sessions_idle_days": ("sessions", sessions),
+            "events_older_than_days": ("events", events_left),
+            "user_state_idle_days": ("state", partial(idle_state, running=running)),
+            "telemetry_older_than_days": ("telemetry", partial(old_telemetry, running=running)),
+            "memory_older_than_days": ("memory", memory),
+        }

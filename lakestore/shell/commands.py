@@ -7,8 +7,6 @@ that could not do all; 2 arguments that make no sense; 3 nothing to erase was th
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -16,10 +14,9 @@ from typing import Any
 
 import click
 
-from lakestore.errors import InputError
-from lakestore.lake import Lake
 from lakestore.shell.ending import now_stands, reports_errors, stops_with
 from lakestore.shell.executors import Where
+from lakestore.shell.lakes import opened, print_lines, require, watched
 from lakestore.shell.options import (
     Duration,
     app_option,
@@ -30,52 +27,7 @@ from lakestore.shell.options import (
     url_argument,
     yes_option,
 )
-from lakestore.shell.services import open_named
 from lakestore.shell.text import duration, plural, shown_url, terminal_width, visible
-
-
-@contextmanager
-def _open(url: str, *, read_only: bool = False) -> Iterator[Lake]:
-    """Open a lake that must exist: a job on a URL that was mistyped shall not make one."""
-    if not read_only:
-        open_named(url, read_only=True).close()
-    lake, closes = open_named(url, read_only=read_only, rollups=False), True
-    try:
-        yield lake
-    except KeyboardInterrupt:
-        closes = False  # that would wait for requests under way, and the process ends
-        raise
-    finally:
-        if closes:
-            lake.close()
-
-
-def _require(lake: Lake, app_name: str | None, user_id: str | None = None) -> None:
-    """Refuse the name of an app, or of a user of it, that has nothing there: it was mistyped."""
-    from lakestore.jobs.apps import chosen_apps
-    from lakestore.shell.finding import has_user
-
-    if app_name is None:
-        return
-    if app_name not in chosen_apps(lake, None):
-        raise InputError(f"there is no app {app_name!r} in this lake")
-    if user_id is not None and not has_user(lake, app_name, user_id):
-        raise InputError(f"there is no user {user_id!r} of the app {app_name!r} in this lake")
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        click.echo(line)
-
-
-@contextmanager
-def _watched(lake: Lake, where: Where | None = None) -> Iterator[dict[str, Any]]:
-    """Yield how a job is run: in which executor, its progress shown."""
-    # PyArrow takes a while to import, which whoever asks for help need not wait for.
-    from lakestore.shell.progress import ProgressLine
-
-    with where.open() if where else nullcontext() as executor, ProgressLine(lake) as progress:
-        yield {"progress": progress, **({"executor": executor} if where else {})}
 
 
 @click.command()
@@ -117,10 +69,10 @@ def compact(
     if policy is not None and not dry_run:
         words = ", ".join(f"{name} = {value}" for name, value in asdict(keep).items() if value)
         ask(f"Prune {shown_url(url)} by {words or 'a policy that keeps all'}?", yes=yes)
-    with _open(url, read_only=dry_run) as lake, _watched(lake, where) as how:
-        _require(lake, app_name)
+    with opened(url, read_only=dry_run) as lake, watched(lake, where) as how:
+        require(lake, app_name)
         report = run(lake, **options, **how)
-    _print([to_json(report)] if as_json else compact_lines(report))
+    print_lines([to_json(report)] if as_json else compact_lines(report))
 
 
 @click.command()
@@ -153,14 +105,14 @@ def sweep(
     from lakestore.jobs import sweep as run
     from lakestore.shell.reports import sweep_lines, to_json
 
-    with _open(url) as lake:
-        _require(lake, app_name)
+    with opened(url) as lake:
+        require(lake, app_name)
         own = timedelta(seconds=lake.environment.limits.grace)
         if grace is not None and grace < own and not dry_run:
             ask(f"Does nobody else have {shown_url(url)} open?", yes=yes)
-        with _watched(lake) as how:
+        with watched(lake) as how:
             report = run(lake, app_name=app_name, grace=grace, dry_run=dry_run, **how)
-    _print([to_json(report)] if as_json else sweep_lines(report))
+    print_lines([to_json(report)] if as_json else sweep_lines(report))
     sys.exit(1 if report.failures else 0)
 
 
@@ -179,10 +131,10 @@ def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
     from lakestore.jobs import check as run
     from lakestore.shell.reports import check_lines, to_json
 
-    with _open(url, read_only=not repair) as lake, _watched(lake) as how:
-        _require(lake, app_name)
+    with opened(url, read_only=not repair) as lake, watched(lake) as how:
+        require(lake, app_name)
         report = run(lake, app_name=app_name, repair=repair, **how)
-    _print([to_json(report)] if as_json else check_lines(report, terminal_width()))
+    print_lines([to_json(report)] if as_json else check_lines(report, terminal_width()))
     sys.exit(0 if report.healthy else 1)
 
 
@@ -206,11 +158,11 @@ def stats(url: str, app_name: str | None, users: int, as_json: bool) -> None:
     from lakestore.jobs import stats as run
     from lakestore.shell.reports import stats_lines, to_json
 
-    with _open(url, read_only=True) as lake, _watched(lake) as how:
-        _require(lake, app_name)
+    with opened(url, read_only=True) as lake, watched(lake) as how:
+        require(lake, app_name)
         report = run(lake, app_name=app_name, users=users, **how)
     shown = stats_lines(report, shown_url(url), terminal_width())
-    _print([to_json(report)] if as_json else shown)
+    print_lines([to_json(report)] if as_json else shown)
     sys.exit(1 if any(app.damaged for app in report.apps) else 0)
 
 
@@ -219,6 +171,7 @@ _PRUNED = {
     "events": ("prune_events", "older_than_days", "old events of living sessions"),
     "user-state": ("prune_user_state", "idle_days", "user: keys that nobody has set for that long"),
     "telemetry": ("prune_telemetry", "older_than_days", "measurements of calls from before that"),
+    "memory": ("prune_memory", "older_than_days", "memories of what happened before that"),
 }
 
 
@@ -226,9 +179,14 @@ _PRUNED = {
 @click.argument("what", type=click.Choice(list(_PRUNED)))
 @url_argument
 @click.option("--idle-days", type=click.IntRange(min=1), help="For sessions and user-state.")
-@click.option("--older-than-days", type=click.IntRange(min=1), help="For events and telemetry.")
+@click.option("--older-than-days", type=click.IntRange(min=1), help="For the others.")
 @app_option
 @click.option("--user", "user_id", help="Only this user; needs --app.")
+@click.option(
+    "--scope",
+    type=click.Choice(["user", "app", "all"]),
+    help="Of memory: of single users, of what all users of an app share, or both.  [default: user]",
+)
 @executor_option
 @dry_run_option
 @yes_option
@@ -241,12 +199,13 @@ def prune(
     older_than_days: int | None,
     app_name: str | None,
     user_id: str | None,
+    scope: str | None,
     where: Where | None,
     dry_run: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Forget old sessions, events or telemetry, or user state that nobody sets any more.
+    """Forget old sessions, events, telemetry or memories, or user state that nobody sets any more.
 
     Tells first what would go, and asks. Gone for readers at once; the bytes go with the next
     compact and sweep.
@@ -259,24 +218,34 @@ def prune(
     days = given.pop(measure)
     if days is None or any(value is not None for value in given.values()):
         raise click.UsageError(f"`prune {what}` needs --{measure.replace('_', '-')} alone: {words}")
-    if user_id is not None and not (app_name and user_id):
-        raise click.UsageError("--user names a user of an app: give its --app, too")
-    if where and what == "sessions":
-        raise click.UsageError("`prune sessions` packs nothing, so it takes no --executor")
+    _check_pruned(what, app_name, user_id, scope, where)
     run = getattr(jobs, name)
-    with _open(url) as lake:
-        _require(lake, app_name, user_id)
-        options = {measure: days, "app_name": app_name, "user_id": user_id}
+    with opened(url) as lake:
+        require(lake, app_name, user_id)
+        options: dict[str, Any] = {measure: days, "app_name": app_name, "user_id": user_id}
+        options |= {"scope": scope} if scope else {}
         if dry_run or not yes:
-            with _watched(lake) as how:
+            with watched(lake) as how:
                 report = run(lake, **options, dry_run=True, **how)
         if not dry_run:
             if not yes:
                 click.echo("\n".join(prune_lines(report)), err=True)
             ask(f"Prune this from {shown_url(url)}?", yes=yes)
-            with _watched(lake, where) as how:
+            with watched(lake, where) as how:
                 report = run(lake, **options, **how)
-    _print([to_json(report)] if as_json else prune_lines(report))
+    print_lines([to_json(report)] if as_json else prune_lines(report))
+
+
+def _check_pruned(
+    what: str, app_name: str | None, user_id: str | None, scope: str | None, where: Where | None
+) -> None:
+    """Refuse options that make no sense for what is to be pruned."""
+    if user_id is not None and not (app_name and user_id):
+        raise click.UsageError("--user names a user of an app: give its --app, too")
+    if scope and what != "memory":
+        raise click.UsageError(f"--scope is of memory, not of {what}")
+    if where and what == "sessions":
+        raise click.UsageError("`prune sessions` packs nothing, so it takes no --executor")
 
 
 @click.command()
@@ -315,8 +284,8 @@ def erase(
 
     if not app_name or not user_id:
         raise click.UsageError("--app and --user take names that are not empty")
-    with _open(url) as lake:
-        _require(lake, app_name)
+    with opened(url) as lake:
+        require(lake, app_name)
         limits = lake.environment.limits
         if not yes:
             known = sum(1 for _ in lake.sessions.read_all(app_name, user_id))
@@ -324,7 +293,7 @@ def erase(
             takes = duration(2 * limits.view_age + (limits.grace if wait else 0))
             user = visible(f"{user_id!r} of {app_name!r}")
             ask(f"Erase the user {user} from {shown_url(url)}: {words}, takes {takes}?", yes=yes)
-        with _watched(lake, where) as how:
+        with watched(lake, where) as how:
             now_stands("the user may be erased in part; the same command does the rest")
             receipt = erase_user(lake, app_name, user_id, wait=False, **how)
             if receipt.status == "published":
@@ -336,7 +305,7 @@ def erase(
             while wait and receipt.pending:
                 now_stands("the user is erased; " + second_look(receipt, limits.grace))
                 receipt = receipt.finish(lake, **how)
-    _print([to_json(receipt)] if as_json else erase_lines(receipt, limits.grace))
+    print_lines([to_json(receipt)] if as_json else erase_lines(receipt, limits.grace))
     sys.exit(3 if receipt.is_empty else 0)
 
 

@@ -43,12 +43,11 @@ def compact_lines(report: Any) -> Iterator[str]:
 
 def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what was pruned, or would be."""
-    thing = {"state": "key", "telemetry": "measurement"}.get(
-        report["table"], report["table"].removesuffix("s")
-    )
+    things = {"state": ("key",), "telemetry": ("measurement",), "memory": ("memory", "memories")}
+    thing = things.get(report["table"], (report["table"].removesuffix("s"),))
     verb = "would prune" if report["dry_run"] else "pruned"
     yield (
-        f"{verb} {plural(report['deleted_count'], thing)}, {byte_size(report['deleted_bytes'])}"
+        f"{verb} {plural(report['deleted_count'], *thing)}, {byte_size(report['deleted_bytes'])}"
         f"  ({report['elapsed_ms'] / 1_000:.1f} s)"
     )
 

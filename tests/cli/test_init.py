@@ -29,6 +29,18 @@ services:
 - scheme: lakestore+gs
   type: session
   class: lakestore.LakeSessionService
+- scheme: lakestore+file
+  type: memory
+  class: lakestore.LakeMemoryService
+- scheme: lakestore+memory
+  type: memory
+  class: lakestore.LakeMemoryService
+- scheme: lakestore+s3
+  type: memory
+  class: lakestore.LakeMemoryService
+- scheme: lakestore+gs
+  type: memory
+  class: lakestore.LakeMemoryService
 """
 
 
@@ -73,9 +85,8 @@ def test_it_is_written_where_adk_looks(agents: Path) -> None:
 def test_it_prints_what_it_did_and_what_to_do_next(agents: Path) -> None:
     """Each file is named, then the exact commands of ADK, quoted for the shell."""
     printed = init(agents).output
-    option = shlex.quote(
-        f"--session_service_uri=lakestore+file://{agents}/.lake".replace(" ", "%20")
-    )
+    uri = f"lakestore+file://{agents}/.lake".replace(" ", "%20")
+    option = f"--session_service_uri={uri} --memory_service_uri={uri}"
     folder = shlex.quote(str(agents))
     assert printed == (
         f"wrote  {agents}/services.yaml\n"
@@ -214,8 +225,10 @@ def test_what_cannot_be_done_is_said(agents: Path, arguments: tuple[str, ...], s
 
 
 def test_all_schemes_are_registered() -> None:
-    """What is written names every scheme that the service understands."""
-    assert tuple(entry["scheme"] for entry in ENTRIES) == SERVICE_SCHEMES
+    """What is written names, for each service, every scheme that it understands."""
+    for kind in ("session", "memory"):
+        schemes = [entry["scheme"] for entry in ENTRIES if entry["type"] == kind]
+        assert tuple(schemes) == SERVICE_SCHEMES
 
 
 def test_adk_registers_what_was_written(agents: Path, tmp_path: Path) -> None:
