@@ -116,7 +116,12 @@ class MemoryRow:
         The session "" stands for all that the user's memory holds up to a time, in microseconds.
         """
         whole = ("", int(self.stamp[:17]))
-        return (whole, (self.session_id, self.version)) if self.session_id else (whole,)
+        # Of an unknown version it may be of what was begun under that id since.
+        return (
+            (whole, (self.session_id, self.version))
+            if self.session_id and self.version
+            else (whole,)
+        )
 
 
 def merge(one: MemoryRow, other: MemoryRow) -> MemoryRow:
