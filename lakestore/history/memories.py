@@ -165,7 +165,7 @@ class Memories:
 
         They get its stamp, the number of each among them, the time, and, where they have none,
         a place. Rows of app-wide memory get a stamp that is later than what was erased of the
-        users that they are from, too.
+        users that they are from, too. Of a session that was erased nothing is stored.
 
         Raises:
             StorageError: they may not be there; putting them again is safe.
@@ -188,7 +188,9 @@ class Memories:
             )
             for number, row in enumerate(given)
         ]
-        self._put(scope, stamp, stamped)
+        counting = [row for row in stamped if not self._archive.has_erased(manifest, row)]
+        if counting:
+            self._put(scope, stamp, counting)
 
     def _put(self, scope: Scope, stamp: str, rows: Sequence[MemoryRow]) -> None:
         env, prefix = self._env, scope.entries_in(MEMORY.entries)

@@ -125,8 +125,8 @@ class MemoryRow:
         microseconds. What a rebuild has made of a session goes by the session alone.
         """
         whole = ("", int(self.stamp[:17]))
-        if self.session_id is None:
-            return (whole,)
+        if not (self.session_id and self.version):
+            return (whole,)  # of an unknown version it may be of what was begun under that id since
         own = (self.session_id, self.version)
         return (own,) if self.extracted else (whole, own)
 

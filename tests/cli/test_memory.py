@@ -10,9 +10,9 @@ import pytest
 from lakestore import Lake, LakeSessionService
 from tests.cli.running import run
 from tests.support.aging import APP, USER, AgingLake
-from tests.support.remembering import memories_of
+from tests.support.rebuilding import memories_of
 
-EXTRACTOR = "tests.support.remembering:summary"
+EXTRACTOR = "tests.support.rebuilding:summary"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a session service must bring to be put through the session contract.
+"""What a service must bring to be put through a contract, and a session service besides.
 
 Owns the shape of a case: how a service is opened, how a second handle on the same storage is
 made, what it can do, and where it differs from the contract and why. It does not own the cases
@@ -41,29 +41,16 @@ async def close_nothing(_service: BaseSessionService) -> None:
     """Close a service that holds nothing open."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionCase:
-    """A session service under the contract."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A service under a contract."""
 
     name: str
     """How it is called in test ids."""
-    open: Opener
-    """Opens a fresh service in an empty folder."""
-    reopen: Opener | None = None
-    """Opens a second, independent handle on the storage in that folder; None where the storage is
-    the service object itself."""
-    turn: Opener | None = None
-    """Opens that storage with `durability="turn"`."""
-    close: Closer = close_nothing
-    """Ends a service that one of the three opened."""
     refusal: Callable[[], type[Exception]] = lambda: ValueError
     """The error with which it refuses input; asked for late, as it may have to be imported."""
-    guards_stale: bool = True
-    """Refuses an append through a handle that another append has overtaken."""
-    guards_races: bool = True
-    """Does so even when both appends run at the same time."""
     extras: bool = False
-    """Has what only lakestore has: append_events, get_user_events, paging."""
+    """Has what only lakestore has."""
     blocking: bool = False
     """Has a blocking twin, `.sync`."""
     server: str = ""
@@ -81,13 +68,32 @@ class SessionCase:
 
     def marks(self, rule: Callable[..., object]) -> list[pytest.MarkDecorator]:
         """Return what this service's run of the rule is marked with."""
-        part = rule.__module__.rpartition("session_contract_")[2]
+        part = rule.__module__.rpartition("_contract_")[2]
         slow = [pytest.mark.slow] if self.parts and part not in self.parts else []
         return [*slow, *([getattr(pytest.mark, self.marker)] if self.marker else [])]
 
     def difference(self, test: str, variant: str) -> Difference | None:
         """Return how this service differs in that variant of that test."""
         return self.differs.get(f"{test}[{variant}]", self.differs.get(test))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCase(Case):
+    """A session service under the contract."""
+
+    open: Opener
+    """Opens a fresh service in an empty folder."""
+    reopen: Opener | None = None
+    """Opens a second, independent handle on the storage in that folder; None where the storage is
+    the service object itself."""
+    turn: Opener | None = None
+    """Opens that storage with `durability="turn"`."""
+    close: Closer = close_nothing
+    """Ends a service that one of the three opened."""
+    guards_stale: bool = True
+    """Refuses an append through a handle that another append has overtaken."""
+    guards_races: bool = True
+    """Does so even when both appends run at the same time."""
 
     @asynccontextmanager
     async def opened(self, opener: Opener, folder: Path) -> AsyncIterator[BaseSessionService]:
@@ -166,3 +172,20 @@ def needed_by(test: Callable[..., object]) -> tuple[str, ...]:
     """Return what `needs` marked on the test."""
     found: tuple[str, ...] = getattr(test, "needs", ())
     return found
+
+
+def parametrize(metafunc: pytest.Metafunc, cases: Sequence[Case]) -> None:
+    """Give a test that asks for a `case` those that have what it needs."""
+    if "case" in metafunc.fixturenames:
+        needed = needed_by(metafunc.function)
+        able = [case for case in cases if all(case.has(each) for each in needed)]
+        params = [
+            pytest.param(case, id=case.name, marks=case.marks(metafunc.function)) for case in able
+        ]
+        metafunc.parametrize("case", params)
+
+
+def unknown_differences(case: Case, rules: Mapping[str, Callable[..., object]]) -> set[str]:
+    """Return the names of exempted tests that are gone, or do not run on that case."""
+    named = {key.partition("[")[0] for key in case.differs}
+    return named - {name for name, rule in rules.items() if all(map(case.has, needed_by(rule)))}

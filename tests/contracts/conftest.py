@@ -1,4 +1,7 @@
-"""Asserts of the contracts' rules, which stand outside test modules, say what differed."""
+"""What all contracts of services share: asserts that say what differed, exemptions, servers.
+
+Rules stand outside test modules; a `case` is one service.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,31 @@ from pathlib import Path
 
 import pytest
 
+from tests.contracts.cases import Case
+
 pytest.register_assert_rewrite(
     "tests.contracts.building",
+    "tests.contracts.memory_building",
     *(f"tests.contracts.{path.stem}" for path in Path(__file__).parent.glob("*_contract_*.py")),
 )
+
+
+@pytest.fixture(autouse=True)
+def _difference(request: pytest.FixtureRequest) -> None:
+    """Expect the failure where the case says that it does not keep the rule."""
+    if "case" in request.fixturenames:
+        case: Case = request.getfixturevalue("case")
+        test, _, variant = request.node.name.removesuffix("]").partition("[")
+        variant = variant.replace(case.name, "", 1).strip("-")
+        difference = case.difference(test, variant)
+        if difference is not None:
+            request.applymarker(
+                pytest.mark.xfail(reason=difference.reason, raises=difference.raises, strict=True)
+            )
+
+
+@pytest.fixture(autouse=True)
+def _server(request: pytest.FixtureRequest) -> None:
+    """Start the server that the case needs."""
+    if "case" in request.fixturenames and request.getfixturevalue("case").server:
+        request.getfixturevalue(request.getfixturevalue("case").server)

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from google.adk.sessions import BaseSessionService
 
-from tests.contracts.cases import SessionCase, needed_by
+from tests.contracts.cases import SessionCase, parametrize, unknown_differences
 from tests.contracts.cases_adk import ADK_CASES
 from tests.contracts.cases_lake import LAKE_CASES
 from tests.contracts.session_contract import PARTS, SessionContract
@@ -26,34 +26,7 @@ CASES = [*ADK_CASES, *LAKE_CASES]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each test the cases that have what it needs."""
-    if "case" in metafunc.fixturenames:
-        needed = needed_by(metafunc.function)
-        able = [case for case in CASES if all(case.has(each) for each in needed)]
-        params = [
-            pytest.param(case, id=case.name, marks=case.marks(metafunc.function)) for case in able
-        ]
-        metafunc.parametrize("case", params)
-
-
-@pytest.fixture(autouse=True)
-def _difference(request: pytest.FixtureRequest) -> None:
-    """Expect the failure where the case says that it does not keep the rule."""
-    if "case" in request.fixturenames:
-        case: SessionCase = request.getfixturevalue("case")
-        test, _, variant = request.node.name.removesuffix("]").partition("[")
-        variant = variant.replace(case.name, "", 1).strip("-")
-        difference = case.difference(test, variant)
-        if difference is not None:
-            request.applymarker(
-                pytest.mark.xfail(reason=difference.reason, raises=difference.raises, strict=True)
-            )
-
-
-@pytest.fixture(autouse=True)
-def _server(request: pytest.FixtureRequest) -> None:
-    """Start the server that the case needs."""
-    if "case" in request.fixturenames and request.getfixturevalue("case").server:
-        request.getfixturevalue(request.getfixturevalue("case").server)
+    parametrize(metafunc, CASES)
 
 
 @pytest_asyncio.fixture
@@ -103,7 +76,4 @@ def test_no_rule_hides_another() -> None:
 
 def test_every_difference_names_a_rule(case: SessionCase) -> None:
     """An exemption whose test is gone, or does not run on that case, is gone too."""
-    named = {key.partition("[")[0] for key in case.differs}
-    run = {name for name, rule in RULES.items() if all(map(case.has, needed_by(rule)))}
-
-    assert named - run == set()
+    assert unknown_differences(case, RULES) == set()

@@ -17,7 +17,7 @@ from lakestore.jobs import (
     restore_memory,
 )
 from tests.support.aging import APP, USER
-from tests.support.remembering import Remembering, memories_of, summary
+from tests.support.rebuilding import Remembering, memories_of, summary
 
 
 @pytest.fixture

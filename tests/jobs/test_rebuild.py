@@ -27,7 +27,7 @@ from lakestore.jobs import (
 from lakestore.log.keys import MEMORY_DRAFTS
 from tests.support.aging import APP, USER, AgingLake
 from tests.support.erasures import mentions
-from tests.support.remembering import (
+from tests.support.rebuilding import (
     Remembering,
     counting,
     entry,

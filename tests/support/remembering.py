@@ -1,98 +1,106 @@
-"""A lake of some users with sessions that are remembered, for tests of rebuilding and pruning."""
+"""A lake with memories of two users and of their app, and every way to look for one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
 from google.genai import types
 
 from lakestore import Lake, LakeMemoryService
-from lakestore.adk.extracting import History
 from lakestore.adk.sync_memories import SyncMemoryService
 from lakestore.storage import MemoryStore
-from tests.support.aging import APP, USER, AgingLake
+from tests.support.aging import APP, AgingLake
 from tests.support.clocks import ManualClock
+from tests.support.erasures import mentions
+from tests.support.searching import hashed
 
-SAID = ("green tea", "the refund for order 77", "東京でJavaを学ぶ", "tea again")
-QUERY = "tea java order"
-USERS = (USER, "ben")
-
-
-def entry(text: str, **fields: Any) -> MemoryEntry:
-    """Return a memory that says `text`."""
-    return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **fields)
+ANA: Any = {"app_name": APP, "user_id": "anastasia"}
+BEN: Any = {"app_name": APP, "user_id": "ben"}
+SCOPES: Any = ("user", "app")
 
 
-def summary(history: History) -> list[MemoryEntry]:
-    """Make one memory of a session, or of a user."""
-    return [entry(f"tea summary of {history.session_id}, {len(history.events)} events")]
+def fact(text: str, name: str, **more: Any) -> MemoryEntry:
+    """Return a memory of no event."""
+    content = types.Content(parts=[types.Part(text=text)])
+    return MemoryEntry(content=content, id=name, **more)
 
 
-def memories_of(lake: Lake, **options: Any) -> SyncMemoryService:
-    """Return the service on a lake."""
-    return LakeMemoryService(lake, **options).sync
-
-
-class Remembering:
-    """A lake of two users with two sessions each, all of them in memory, and a fact by hand."""
+class RememberingLake(AgingLake):
+    """A lake in memory whose clock a test sets, with a memory service of its own."""
 
     def __init__(self) -> None:
         clock = ManualClock()
-        self.aging = AgingLake(MemoryStore(clock=clock), clock)
-        self.lake = self.aging.lake
-        self.memories = memories_of(self.lake)
+        super().__init__(MemoryStore(clock=clock), clock)
+        self.memories = self.memory_of(self.lake)
 
-    def fill(
-        self, sessions: int = 2, users: Iterable[str] = USERS, *, remember: bool = True
-    ) -> None:
-        """Let each user say something in so many sessions, side by side."""
-        for number in range(sessions):
-            made = [self.aging.create(f"s{number}", user_id=user) for user in users]
-            for text in SAID:
-                for session in made:
-                    self.aging.say(session, f"{text} {number}")
-                    self.aging.clock.advance(1)
-            for session in made if remember else ():
-                self.memories.add_session_to_memory(session)
+    def memory_of(self, lake: Lake | None = None, **options: Any) -> SyncMemoryService:
+        """Return the memory service of one more process, or on a lake."""
+        return LakeMemoryService(lake or self.open(), **options).sync
 
-    def by_hand(self) -> None:
-        """Remember a fact for the user, and one for all."""
-        for scope in ("user", "app"):
-            self.memories.add_memory(
-                app_name=APP,
-                user_id=USER,
-                memories=[entry(f"tea by hand of {scope}", id=f"hand-{scope}")],
+    def found(self, query: str, whose: Any = ANA, service: SyncMemoryService | None = None) -> Any:
+        """Return the ids of what is found, by a new process or a service."""
+        asked = service or self.memory_of()
+        found = asked.search_memory(**whose, query=query, limit=50)
+        return [memory.id for memory in found.memories]
+
+    def peopled(self, *words: str) -> dict[str, Session]:
+        """Give both users two sessions, and remember them, facts, and some for the app."""
+        handles = {}
+        for whose in (ANA, BEN):
+            user = whose["user_id"]
+            for number in range(2):
+                made = self.create(f"chat-{user}-{number}", user_id=user)
+                for word in ("tea", "cake", *words):
+                    self.say(made, f"{word} number {number} of sesame-{user}")
+                self.memories.add_session_to_memory(made)
+                handles[made.id] = made
+            self.memories.add_session_to_memory(made, scope="app")
+            facts = [fact(f"tea of sesame-{user}", name) for name in ("drink", f"own-{user}")]
+            metadata = {"of": f"sesame-{user}"}
+            for scope in SCOPES:
+                self.memories.add_memory(
+                    **whose,
+                    memories=facts[scope == "app" :],
+                    custom_metadata=metadata,
+                    scope=scope,
+                )
+        return handles
+
+    def answers(self, lake: Lake | None = None) -> list[Any]:
+        """Return what both users find, by words and by meaning, and where it came from."""
+        found: list[Any] = []
+        for ranking in ("overlap", "hybrid"):
+            service = self.memory_of(lake or self.open(), ranking=ranking, embedder=hashed)
+            for whose in (ANA, BEN):
+                found += [
+                    service.search_memory(**whose, query=query, limit=7).memories
+                    for query in ("tea number 1", "cake", "sesame-ben")
+                ]
+                found.append(service.get_memory_history(**whose, memory_id="drink"))
+        return found
+
+    def forms(self, word: str, name: str, whose: Any = ANA) -> dict[str, Any]:
+        """Return in which forms a word, and a memory of an id, are there at all."""
+        forms: dict[str, Any] = {
+            ranking: self.found(word, whose, self.memory_of(ranking=ranking, embedder=hashed))
+            for ranking in ("overlap", "bm25")
+        }
+        meant = self.memory_of(ranking="hybrid", embedder=hashed)
+        near = meant.search_memory(**whose, query=word, limit=50).memories
+        forms["hybrid"] = [one.id for one in near if word in str(one.content)]
+        histories = [
+            known
+            for scope in SCOPES
+            for known in self.memory_of().get_memory_history(
+                **whose,
+                memory_id=name,
                 scope=scope,
             )
-
-    def found(
-        self, user: str = USER, lake: Lake | None = None, query: str = QUERY, limit: int = 50
-    ) -> list[tuple[str | None, str]]:
-        """Return ids and texts of what a new process finds, in its order."""
-        service = memories_of(lake or self.aging.open(read_only=True))
-        answer = service.search_memory(app_name=APP, user_id=user, query=query, limit=limit)
-        return [(one.id, text_of(one)) for one in answer.memories]
-
-    def said(self, user: str = USER) -> list[str]:
-        """Return the texts of what a new process finds, in alphabetical order."""
-        return sorted(text for _, text in self.found(user))
-
-    def close(self) -> None:
-        self.lake.close()
-
-
-def text_of(memory: MemoryEntry) -> str:
-    """Return what a memory says."""
-    return " ".join(part.text or "" for part in memory.content.parts or ())
-
-
-def counting(made: Callable[[History], list[MemoryEntry]], seen: list[str | None]) -> Any:
-    """Return an extractor that notes what it is given."""
-
-    def extract(history: History) -> list[MemoryEntry]:
-        seen.append(f"{history.user_id}/{history.session_id}")
-        return made(history)
-
-    return extract
+        ]
+        forms["history"] = [known.session_id for known in histories if not known.forgotten]
+        events = "select event_id from events where text like '%' || ? || '%'"
+        forms["events"] = self.open(read_only=True).sql(events, [word]).fetchall()
+        forms["bytes"] = mentions(self.store, word)
+        return {form: found for form, found in forms.items() if found}
