@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
 
+from lakestore.catalog.answers import answer, tried
 from lakestore.catalog.cache import Cache
 from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
@@ -31,6 +32,9 @@ from lakestore.clock import Clock
 from lakestore.errors import InputError
 from lakestore.log.marker import Limits
 from lakestore.storage import Metrics, ObjectStore, Pool
+from lakestore.storage.range_file import Unread
+
+R = TypeVar("R")
 
 _BATCH_ROWS = 8_192
 
@@ -79,6 +83,7 @@ class Catalog:
         as_of: int | None = None,
         cache: Path | None = None,
         memory: Memory = DEFAULT_MEMORY,
+        unread: Unread | None = None,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -95,8 +100,10 @@ class Catalog:
             memory: What its database may take.
             cache: The folder of a file that keeps what was read; see `Cache`.
             as_of: Show what the lake held then, in microseconds since 1970 UTC; see `Past`.
+            unread: What of it could not be read, as far as other catalogs know.
         """
         self._as_of = as_of
+        self._unread = unread or Unread()
         self._cache = cache
         self._pid = os.getpid()
         self._store = store
@@ -116,6 +123,7 @@ class Catalog:
         if found is None:
             database = Database(
                 self._store,
+                unread=self._unread,
                 guarded=self._guarded,
                 views=self._views,
                 memory=self._memory,
@@ -152,7 +160,7 @@ class Catalog:
             # Another thread's refresh that began after this call has seen what this one would.
             if here.done <= earlier:
                 here.begun += 1
-                self._follow(here)
+                tried(self._unread, lambda: self._follow(here), self._note_retry)
                 here.done = here.begun
 
     def _follow(self, here: _Followed) -> None:
@@ -205,7 +213,20 @@ class Catalog:
             QueryError: DuckDB does not understand it.
         """
         check_params(params)
-        return self._here().database.query(check_text("query", query), params)
+        text = check_text("query", query)
+
+        def tries(read: Callable[[], R], again: Callable[[], None]) -> R:
+            def refreshed() -> None:
+                self._note_retry()
+                self.refresh()
+                again()
+
+            return tried(self._unread, read, refreshed)
+
+        return answer(lambda: self._here().database.query(text, params), tries)
+
+    def _note_retry(self) -> None:
+        self._source.metrics.add("retries")
 
     def scan(
         self,
