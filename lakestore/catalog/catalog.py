@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lakestore.catalog.answers import answer, tried
 from lakestore.catalog.cache import Cache
+from lakestore.catalog.cache_file import LIFE, Loaded
 from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.keyed import FollowedRows, KeyedRows
@@ -50,10 +51,13 @@ def _note_nothing(_app_name: str, _user_id: str, _stamp: str) -> None:
 class _Followed:
     """What one process holds: the database, and how far it follows the logs."""
 
-    def __init__(self, database: Database, cache: Cache | None) -> None:
+    def __init__(self, database: Database, cache: Cache | None, now: float) -> None:
         self.database = database
         self.cache = cache
-        self.known = Known() if cache is None else Known(cache.load(database).versions)
+        loaded = Loaded({}, set()) if cache is None else cache.load(database)
+        self.known = Known(loaded.versions)
+        self.since = now - loaded.age
+        """When it began to follow them, on the clock that counts suspension."""
         self.packs = Followed()
         self.rows = FollowedRows()
         self.lock = Lock()
@@ -63,6 +67,15 @@ class _Followed:
         """Which of them was the last to succeed."""
         self.doubtful = False
         """Whether it cannot be told if the last change of the database took place."""
+
+    def forget(self) -> None:
+        """Know nothing, inside the database's `change`."""
+        self.database.clear()
+        self.database.keyed.clear()
+        self.known.versions.clear()
+        self.known.gaps.clear()
+        self.packs.manifests.clear()
+        self.rows = FollowedRows()
 
 
 class Catalog:
@@ -134,7 +147,9 @@ class Catalog:
             # What this process has inherited of an open file is not for it to touch.
             folder = self._cache if pid == self._pid else None
             cache = folder and Cache(folder, self._store, self._source.clock)
-            found = self._followed.setdefault(pid, _Followed(database, cache or None))
+            found = self._followed.setdefault(
+                pid, _Followed(database, cache or None, self._source.clock.elapsed())
+            )
         return found
 
     def set_prices(self, prices: pa.Table) -> None:
@@ -164,32 +179,32 @@ class Catalog:
                 here.done = here.begun
 
     def _follow(self, here: _Followed) -> None:
-        database, known = here.database, here.known
+        database = here.database
         past = None if self._as_of is None else Past(self._as_of)
+        started = self._source.clock.elapsed()
+        anew = here.doubtful or past is not None or started - here.since >= LIFE
         if here.cache is not None:
-            here.cache.begin(anew=here.doubtful)
+            here.cache.begin(anew=anew)
         with database.change():
-            if here.doubtful or past:
-                database.clear()
-                known.versions.clear()
-                here.packs.manifests.clear()
-                database.keyed.clear()
-                here.rows = FollowedRows()
+            if anew:
+                here.forget()
             keyed = KeyedRows(self._source, database, here.rows)
             packs = Packs(self._source, database, here.packs)
             take = partial(self._take, here, past)
-            reached = Reading(self._source, packs, known, take).run()
+            reached = Reading(self._source, packs, here.known, take).run()
             rows = keyed.follow(packs)
             if past:
                 past.show(database, packs.manifests.values())
             here.doubtful = True
-        known.versions.update(reached)
+        here.known.versions.update(reached)
         packs.settle()
         here.rows = rows
         here.doubtful = False
+        here.since = started if anew else here.since
         if here.cache is not None:
-            erased, gone = here.packs.erased_runs, here.packs.erased
-            here.cache.settle(database, known.versions, reached, erased, gone)
+            age = started - here.since
+            loaded = Loaded(here.known.versions, here.packs.erased_runs, age)
+            here.cache.settle(database, loaded, reached, here.packs.erased)
 
     def _take(self, here: _Followed, past: Past | None, rows: pa.Table) -> None:
         # Whoever is shown a write and then writes, writes later: causal order holds for SQL too.
