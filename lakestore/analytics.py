@@ -95,17 +95,13 @@ class Analytics(ABC):
         return self._asked().scan(table, columns, where, params)
 
     def scan_polars(self, table: str) -> pl.LazyFrame:
-        """Return a view as a polars LazyFrame, which reads the lake each time that it is collected.
+        """As `scan`, of a whole view, into a polars LazyFrame that reads when it is collected.
 
         Columns, conditions and limits are DuckDB's to apply, where it knows what polars means by
         them: only what is left of the rows comes into polars, in batches.
 
-        Args:
-            table: The view's name.
-
         Raises:
-            InputError: there is no such view, or polars, an extra, is not installed.
-            StorageError: the store failed.
+            InputError: as `scan`, or polars, an extra, is not installed.
         """
         return self._asked().scan_polars(table)
 
