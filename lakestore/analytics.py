@@ -6,10 +6,10 @@ Owns when the catalog is made: with the first question, and once. What SQL sees 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakestore.checks import check_flag, check_text
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestore.catalog import Prices, Queries
+
+
+R = TypeVar("R")
 
 
 class Analytics(ABC):
@@ -52,7 +55,8 @@ class Analytics(ABC):
     ) -> duckdb.DuckDBPyRelation:
         """Run SQL over the lake as it is now: `.df()`, `.pl()`, `.arrow()`, `.fetchall()`.
 
-        Views: see VIEWS.md. Values go into `params`, for `?` or `$name` in the query.
+        Views: see VIEWS.md. Values go into `params`, for `?` or `$name` in the query. What meets a
+        damaged object, or one that was swept meanwhile, is run again without it.
 
         Args:
             query: One query.
@@ -91,17 +95,13 @@ class Analytics(ABC):
         return self._asked().scan(table, columns, where, params)
 
     def scan_polars(self, table: str) -> pl.LazyFrame:
-        """Return a view as a polars LazyFrame, which reads the lake each time that it is collected.
+        """As `scan`, of a whole view, into a polars LazyFrame that reads when it is collected.
 
         Columns, conditions and limits are DuckDB's to apply, where it knows what polars means by
         them: only what is left of the rows comes into polars, in batches.
 
-        Args:
-            table: The view's name.
-
         Raises:
-            InputError: there is no such view, or polars, an extra, is not installed.
-            StorageError: the store failed.
+            InputError: as `scan`, or polars, an extra, is not installed.
         """
         return self._asked().scan_polars(table)
 
@@ -137,8 +137,15 @@ class Analytics(ABC):
         is_guarded = check_flag("guarded", guarded)
         return self._asked().connect(guarded=is_guarded, as_of=as_of, memory_limit=limit)
 
+    def tried(self, read: Callable[[], R]) -> R:
+        """Return what `read` returns, which connects and asks; run it again where it met damage.
+
+        What `connect` returns then shows all else.
+        """
+        return self._asked().tried(read)
+
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Let a connection from `connect` show the lake as it is now.
+        """Let a connection from `connect` show the lake as it is now, without what is damaged.
 
         Raises:
             InputError: the connection is not from this lake's `connect`, or it is closed.

@@ -17,6 +17,8 @@ each from one of these.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class LakeError(Exception):
     """Base of everything that lakestore raises on purpose."""
@@ -60,3 +62,12 @@ class UnsupportedStoreError(StorageError):
 
 class UnknownOutcomeError(StorageError):
     """A write may have landed: read before retrying."""
+
+
+def raise_first(failures: Sequence[Exception]) -> None:
+    """Raise the first of some errors, if there is any, with the others as its notes."""
+    if failures:
+        first, *others = failures
+        for other in others:
+            first.add_note(f"and {type(other).__name__}: {other}")
+        raise first

@@ -21,7 +21,7 @@ from typing_extensions import override
 from lakestore.analytics import Analytics
 from lakestore.checks import check_flag, check_folder, check_number, check_options, check_texts
 from lakestore.clock import Clock, NewToken, SystemClock, new_token
-from lakestore.errors import InputError
+from lakestore.errors import InputError, raise_first
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
 from lakestore.log.keys import SessionKey
@@ -278,18 +278,29 @@ class Lake(Analytics):
         """Write what services hold, finish what runs, and release threads and connections.
 
         Raises:
-            Exception: what a service held could not be written; the lake is closed all the same.
+            Exception: what a service held could not be written; the lake is closed all the same,
+                and all that others held is written. What failed besides is in its notes.
         """
         if self._closed:
             return
         try:
-            for writer in self._writers:
-                write = writer()
-                if write is not None:
-                    write()
+            failures = self._write_all()
         finally:
             self._closed = True
             self._release()
+        raise_first(failures)
+
+    def _write_all(self) -> list[Exception]:
+        """Let each service write what it holds; return why some could not."""
+        failures = []
+        for writer in self._writers:
+            write = writer()
+            if write is not None:
+                try:
+                    write()
+                except Exception as error:  # noqa: BLE001 - the others write first
+                    failures.append(error)
+        return failures
 
     def _release(self) -> None:
         for pool in (self._upkeep, self._calls, self._requests):

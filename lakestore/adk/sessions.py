@@ -24,13 +24,8 @@ from lakestore.adk.appending import adk_errors, check_events, key_of, session_ke
 from lakestore.adk.operations import OrderBy, Page, Span, check_config, check_scope, is_blank
 from lakestore.adk.showing import Showing
 from lakestore.adk.sync import SyncSessionService
-from lakestore.adk.uris import (
-    Durability,
-    ServiceUri,
-    check_durability,
-    shared_lake,
-)
-from lakestore.errors import InputError
+from lakestore.adk.uris import Durability, ServiceUri, check_durability, shared_lake
+from lakestore.errors import InputError, raise_first
 from lakestore.lake import Lake
 from lakestore.log.keys import SessionKey, check_id
 
@@ -284,8 +279,7 @@ class LakeSessionService(BaseSessionService):
                 await self._settle(key)
             except Exception as error:  # noqa: BLE001 - the others are written first
                 failures.append(error)
-        if failures:
-            raise failures[0]
+        raise_first(failures)
 
     async def close(self) -> None:
         """Finish what is under way, in any loop, and write what is held. The lake stays open."""

@@ -150,8 +150,7 @@ class SyncSessionService:
                 self._settle(key)
             except Exception as error:  # noqa: BLE001 - the others are written first
                 failures.append(error)
-        if failures:
-            raise failures[0]
+        errors.raise_first(failures)
 
     def _settle_others(self, app_name: str, user_id: str | None) -> None:
         for key in self.appender.held(app_name, user_id):

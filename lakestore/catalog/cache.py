@@ -41,7 +41,7 @@ class Cache:
         loaded = Loaded({}, set())
         if self._file is not None and self._file.is_filled:
             with self._tried(), database.change():
-                loaded = self._file.load(database)
+                loaded = self._file.load(self._clock.wall(), database)
         self._erased = loaded.erased
         return loaded
 
@@ -60,9 +60,8 @@ class Cache:
     def settle(
         self,
         database: Database,
-        versions: Mapping[str, int],
+        loaded: Loaded,
         reached: Mapping[str, int],
-        erased: set[str],
         gone: Collection[str],
     ) -> None:
         """Put what a refresh has read into the file.
@@ -72,14 +71,13 @@ class Cache:
 
         Args:
             database: What it made.
-            versions: Up to which version logs are read.
-            reached: Those that it has read on.
-            erased: The runs of erased sessions that it knows.
+            loaded: How far the database is.
+            reached: Up to which version it has read logs on.
             gone: The digests of these sessions' logs.
         """
         with self._tried():
             if self._file is not None and self._file.is_filled:
-                anew = self._anew or not erased <= self._erased
+                anew = self._anew or not loaded.erased <= self._erased
                 if not anew and not self._file.is_wasteful(database):
                     if self._new or reached:
                         self._file.append(self._new, reached, gone)
@@ -87,8 +85,7 @@ class Cache:
                 self._file.remove()
                 self._file = open_cache(self._path, self._clock.wall())
             if self._file is not None:
-                self._erased = set(erased)
-                loaded = Loaded(dict(versions), self._erased)
+                self._erased = set(loaded.erased)
                 self._file.fill(self._clock.wall(), database, loaded, gone)
 
     @contextmanager

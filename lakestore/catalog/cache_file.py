@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 CONTENT_VERSION = 1
 """What the tables of a file mean; a new one where an older file must not be used any more."""
 LIFE = 25 * 86_400.0
-"""Seconds after which a file is made anew: 30 days after a session was deleted the versions of its
-log may begin at 1 again, which a file that has its last version would not show."""
+"""Seconds after which all is read anew, in a process and in a file: 30 days after a session was
+deleted the versions of its log may begin at 1 again, which who knows its last would not see."""
 
 _ENDING = ".duckdb"
 _BATCH_ROWS = 65_536
@@ -64,6 +64,8 @@ class Loaded:
     """Up to which version each log was read."""
     erased: set[str]
     """The runs of erased sessions that were known: nothing of what they say is in the file."""
+    age: float = 0.0
+    """Seconds since that was begun."""
 
 
 class CacheFile:
@@ -83,7 +85,7 @@ class CacheFile:
         self._leave = weakref.finalize(self, _leave, path, os.getpid())
         weakref.finalize(self, let_go, [connection], [], os.getpid())
 
-    def load(self, database: Database) -> Loaded:
+    def load(self, now: float, database: Database) -> Loaded:
         """Bring what is in the file into an empty database, inside its `change`."""
         reader = self._connection.sql("FROM rows").to_arrow_reader(_BATCH_ROWS)
         for batch in reader:
@@ -92,9 +94,9 @@ class CacheFile:
             database.add(rows)
         versions = "SELECT log, max(version) FROM versions GROUP BY log"
         erased = self._connection.execute("FROM erased").fetchall()
-        return Loaded(
-            dict(self._connection.execute(versions).fetchall()), {run for (run,) in erased}
-        )
+        ((made_at,),) = self._connection.execute("FROM about").fetchall()
+        reached = dict(self._connection.execute(versions).fetchall())
+        return Loaded(reached, {run for (run,) in erased}, now - made_at)
 
     def append(
         self, tables: Iterable[pa.Table], versions: Mapping[str, int], gone: Collection[str]
@@ -146,7 +148,7 @@ class CacheFile:
             if log_digest(SessionKey(app_name, user_id, session_id).log) not in gone
         ]
         with self._change():
-            self._connection.execute("INSERT INTO about VALUES (?)", [now])
+            self._connection.execute("INSERT INTO about VALUES (?)", [now - loaded.age])
             for batch in database.writer.sql("FROM internal.rows").to_arrow_reader(_BATCH_ROWS):
                 self._add(pa.Table.from_batches([batch]))
             self._add(pa.Table.from_pylist([{**_DELETE, **each} for each in ended], SCHEMA))

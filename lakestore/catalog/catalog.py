@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
 
+from lakestore.catalog.answers import answer, tried
 from lakestore.catalog.cache import Cache
+from lakestore.catalog.cache_file import LIFE, Loaded
 from lakestore.catalog.database import Database
 from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.keyed import FollowedRows, KeyedRows
@@ -31,6 +33,9 @@ from lakestore.clock import Clock
 from lakestore.errors import InputError
 from lakestore.log.marker import Limits
 from lakestore.storage import Metrics, ObjectStore, Pool
+from lakestore.storage.range_file import Unread
+
+R = TypeVar("R")
 
 _BATCH_ROWS = 8_192
 
@@ -46,10 +51,13 @@ def _note_nothing(_app_name: str, _user_id: str, _stamp: str) -> None:
 class _Followed:
     """What one process holds: the database, and how far it follows the logs."""
 
-    def __init__(self, database: Database, cache: Cache | None) -> None:
+    def __init__(self, database: Database, cache: Cache | None, now: float) -> None:
         self.database = database
         self.cache = cache
-        self.known = Known() if cache is None else Known(cache.load(database).versions)
+        loaded = Loaded({}, set()) if cache is None else cache.load(database)
+        self.known = Known(loaded.versions)
+        self.since = now - loaded.age
+        """When it began to follow them, on the clock that counts suspension."""
         self.packs = Followed()
         self.rows = FollowedRows()
         self.lock = Lock()
@@ -59,6 +67,15 @@ class _Followed:
         """Which of them was the last to succeed."""
         self.doubtful = False
         """Whether it cannot be told if the last change of the database took place."""
+
+    def forget(self) -> None:
+        """Know nothing, inside the database's `change`."""
+        self.database.clear()
+        self.database.keyed.clear()
+        self.known.versions.clear()
+        self.known.gaps.clear()
+        self.packs.manifests.clear()
+        self.rows = FollowedRows()
 
 
 class Catalog:
@@ -79,6 +96,7 @@ class Catalog:
         as_of: int | None = None,
         cache: Path | None = None,
         memory: Memory = DEFAULT_MEMORY,
+        unread: Unread | None = None,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -95,8 +113,10 @@ class Catalog:
             memory: What its database may take.
             cache: The folder of a file that keeps what was read; see `Cache`.
             as_of: Show what the lake held then, in microseconds since 1970 UTC; see `Past`.
+            unread: What of it could not be read, as far as other catalogs know.
         """
         self._as_of = as_of
+        self._unread = unread or Unread()
         self._cache = cache
         self._pid = os.getpid()
         self._store = store
@@ -116,6 +136,7 @@ class Catalog:
         if found is None:
             database = Database(
                 self._store,
+                unread=self._unread,
                 guarded=self._guarded,
                 views=self._views,
                 memory=self._memory,
@@ -126,7 +147,9 @@ class Catalog:
             # What this process has inherited of an open file is not for it to touch.
             folder = self._cache if pid == self._pid else None
             cache = folder and Cache(folder, self._store, self._source.clock)
-            found = self._followed.setdefault(pid, _Followed(database, cache or None))
+            found = self._followed.setdefault(
+                pid, _Followed(database, cache or None, self._source.clock.elapsed())
+            )
         return found
 
     def set_prices(self, prices: pa.Table) -> None:
@@ -152,36 +175,36 @@ class Catalog:
             # Another thread's refresh that began after this call has seen what this one would.
             if here.done <= earlier:
                 here.begun += 1
-                self._follow(here)
+                tried(self._unread, lambda: self._follow(here), self._note_retry)
                 here.done = here.begun
 
     def _follow(self, here: _Followed) -> None:
-        database, known = here.database, here.known
+        database = here.database
         past = None if self._as_of is None else Past(self._as_of)
+        started = self._source.clock.elapsed()
+        anew = here.doubtful or past is not None or started - here.since >= LIFE
         if here.cache is not None:
-            here.cache.begin(anew=here.doubtful)
+            here.cache.begin(anew=anew)
         with database.change():
-            if here.doubtful or past:
-                database.clear()
-                known.versions.clear()
-                here.packs.manifests.clear()
-                database.keyed.clear()
-                here.rows = FollowedRows()
+            if anew:
+                here.forget()
             keyed = KeyedRows(self._source, database, here.rows)
             packs = Packs(self._source, database, here.packs)
             take = partial(self._take, here, past)
-            reached = Reading(self._source, packs, known, take).run()
+            reached = Reading(self._source, packs, here.known, take).run()
             rows = keyed.follow(packs)
             if past:
                 past.show(database, packs.manifests.values())
             here.doubtful = True
-        known.versions.update(reached)
+        here.known.versions.update(reached)
         packs.settle()
         here.rows = rows
         here.doubtful = False
+        here.since = started if anew else here.since
         if here.cache is not None:
-            erased, gone = here.packs.erased_runs, here.packs.erased
-            here.cache.settle(database, known.versions, reached, erased, gone)
+            age = started - here.since
+            loaded = Loaded(here.known.versions, here.packs.erased_runs, age)
+            here.cache.settle(database, loaded, reached, here.packs.erased)
 
     def _take(self, here: _Followed, past: Past | None, rows: pa.Table) -> None:
         # Whoever is shown a write and then writes, writes later: causal order holds for SQL too.
@@ -205,7 +228,20 @@ class Catalog:
             QueryError: DuckDB does not understand it.
         """
         check_params(params)
-        return self._here().database.query(check_text("query", query), params)
+        text = check_text("query", query)
+
+        def tries(read: Callable[[], R], again: Callable[[], None]) -> R:
+            def refreshed() -> None:
+                self._note_retry()
+                self.refresh()
+                again()
+
+            return tried(self._unread, read, refreshed)
+
+        return answer(lambda: self._here().database.query(text, params), tries)
+
+    def _note_retry(self) -> None:
+        self._source.metrics.add("retries")
 
     def scan(
         self,

@@ -24,6 +24,7 @@ from lakestore.catalog.views import VIEWS, View, definitions, quoted
 from lakestore.errors import InputError
 from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME, StoreFiles
+from lakestore.storage.range_file import Unread
 from lakestore.tables import runs
 from lakestore.tables.events import SCHEMA
 
@@ -49,6 +50,7 @@ class Database:
         self,
         store: ObjectStore,
         *,
+        unread: Unread | None = None,
         guarded: bool = True,
         views: Mapping[str, View] = VIEWS,
         memory: Memory = DEFAULT_MEMORY,
@@ -58,6 +60,7 @@ class Database:
 
         Args:
             store: Where the lake is.
+            unread: Is told what of it queries could not read.
             guarded: No query can change settings or reach other files than objects of the lake,
                 which can be scanned where they lie, as `lakestore://<key>`, and not changed.
             views: What it shows.
@@ -73,7 +76,7 @@ class Database:
         self._main.execute(statements.TABLES)
         for name in ("arrived", "packed", "given"):
             self._main.unregister(name)
-        self.files = StoreFiles(store)
+        self.files = StoreFiles(store, unread)
         """The lake's objects as its queries read them."""
         self._main.register_filesystem(self.files)
         self._writer = self._main.cursor()
@@ -181,26 +184,18 @@ class Database:
         """Return where runs say that row groups of a pack are, inside `change`."""
         return self._writer.execute(statements.RANGES, [pack]).fetchall()
 
-    def show_packs(
-        self, packs: Sequence[tuple[str, bool]], rescued: Mapping[str, pa.Table]
-    ) -> None:
+    def show_packs(self, packs: Sequence[tuple[str, bool]]) -> None:
         """Show the rows of packs that count, inside `change`.
 
         Args:
             packs: The path of each pack, and whether all of its rows count.
-            rescued: By its id, what can be read of each other pack.
         """
-        self._writer.execute("DELETE FROM internal.rescued")
-        for pack, rows in rescued.items():
-            column = pa.array([pack] * rows.num_rows, pa.string())
-            self._with("arrived", rows.append_column("pack", column), [statements.ADD_RESCUED])
         columns = ", ".join(f"stored.{quoted(name)}" for name in SCHEMA.names)
         scans = [
             query.format(columns=columns, paths=paths)
             for query, whole in ((statements.WHOLE_PACKS, True), (statements.PACKS_IN_PART, False))
             if (paths := [path for path, is_whole in packs if is_whole is whole])
         ]
-        scans += [statements.RESCUED.format(columns=columns)] if rescued else []
         scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
 
@@ -249,7 +244,7 @@ class Database:
         for table in ("rows", "changes", "ended", "packed_sessions"):
             self._writer.execute(f"DELETE FROM internal.{table}")
         self.show_runs([])
-        self.show_packs([], {})
+        self.show_packs([])
 
     def _with(self, name: str, table: pa.Table, statements: Sequence[str]) -> None:
         self._writer.register(name, table)

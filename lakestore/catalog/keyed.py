@@ -128,8 +128,10 @@ class KeyedRows:
         keys = []
         for key, run in _runs(table.name, manifests):
             try:
-                if key not in before:
-                    self._files.know(key, run.size, inspect(self._store, key, run, wholly=False))
+                met = self._files.unread.spans.get(key)
+                if key not in before or met is not None:
+                    found = inspect(self._store, key, run, wholly=False, met=met)
+                    found.note(self._files, key, run)
                 keys.append(key)
             except (FormatError, UnreadableError) as error:
                 shown.damaged[key] = str(error)

@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from lakestore.catalog.database import Database
-from lakestore.catalog.inspection import inspect, rescue
+from lakestore.catalog.inspection import Inspected, inspect, rescue
 from lakestore.catalog.source import Source
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.log.keys import (
@@ -31,7 +31,8 @@ from lakestore.log.keys import (
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
 from lakestore.storage import UnreadableError
 from lakestore.storage.files import SCHEME
-from lakestore.tables import erased
+from lakestore.storage.range_file import Span
+from lakestore.tables import erased, events
 from lakestore.tables.parquet import open_parquet, read_groups
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,16 @@ logger = logging.getLogger(__name__)
 _ATTEMPTS = 8
 _TABLE = "events"
 _ERASED = "erased"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is shown of a damaged pack."""
+
+    path: str
+    """The file with the row groups that can be read; empty where there are none."""
+    met: Span | None
+    """What a query had met of the damage by then."""
 
 
 @dataclass(slots=True)
@@ -55,6 +66,8 @@ class Followed:
     """The packs and runs that were looked at and found whole."""
     damaged: dict[str, str] = field(default_factory=dict)
     """The packs that are not, and why."""
+    parts: dict[str, Part] = field(default_factory=dict)
+    """What is shown of these."""
     hidden: dict[str, str] = field(default_factory=dict)
     """By the prefix of their manifests the apps of which nothing is shown, and why."""
 
@@ -66,9 +79,11 @@ class Packs:
         self._source = source
         self._store = source.store
         self._database = database
+        self._unread = database.files.unread.spans
         self._followed = followed
         self._whole = followed.whole
         self._harmed: Mapping[str, str] = followed.damaged
+        self._parts: Mapping[str, Part] = followed.parts
         self._gone = followed.erased
         self._read_runs = followed.erased_runs
         self._shown: Mapping[str, Manifest] = followed.manifests
@@ -105,13 +120,19 @@ class Packs:
                 break
         else:
             raise StorageError("packs changed faster than they could be read")
-        if self._found != self._shown or damaged.keys() != self._harmed.keys():
+        news = [key for key in damaged if not self._has_part(key)]
+        if news or self._found != self._shown or damaged.keys() != self._harmed.keys():
             self._tell(damaged)
             self._harmed = damaged
             self._show()
             self._shown = dict(self._found)
         if self.hidden:
             self._database.drop_apps(lambda app_name: app_manifests(app_name) in self.hidden)
+
+    def _has_part(self, key: str) -> bool:
+        """Tell whether all is known of a damaged pack that queries have met of its damage."""
+        part = self._parts.get(key)
+        return part is not None and part.met == self._unread.get(key)
 
     def hides(self, key: str) -> bool:
         """Tell whether nothing is shown of the app that a log or an entry belongs to."""
@@ -149,14 +170,15 @@ class Packs:
             for key, file in _scanned(manifest)
         }
         self._named |= files.keys()
-        new = [key for key in files if key not in self._whole]
+        new = [key for key in files if key not in self._whole or key in self._unread]
         near = self._store.near
         ends = self._source.pool.map(lambda key: self._end_of(key, files[key][1]), new, near=near)
         damaged = {}
         for key, end in zip(new, ends, strict=True):
             prefix, file = files[key]
-            if isinstance(end, bytes):
-                self._database.files.know(key, file.size, end)
+            self._whole.discard(key)
+            if isinstance(end, Inspected):
+                end.note(self._database.files, key, file)
                 self._whole.add(key)
             elif isinstance(end, NotFoundError) and self._ask():
                 return None
@@ -168,29 +190,37 @@ class Packs:
 
     def _end_of(
         self, key: str, file: StoredFile
-    ) -> bytes | NotFoundError | FormatError | UnreadableError:
+    ) -> Inspected | NotFoundError | FormatError | UnreadableError:
+        met = self._unread.get(key)
         try:
             # Of a run all is read in any case, as soon as it is shown.
-            return inspect(self._store, key, file, wholly=key.startswith(RUNS))
+            return inspect(self._store, key, file, wholly=key.startswith(RUNS), met=met)
         except (NotFoundError, FormatError, UnreadableError) as error:
             return error
 
     def _show(self) -> None:
         manifests = self._found.values()
         self._database.show_runs([run for manifest in manifests for run in _runs(manifest)])
-        packs, rescued = [], {}
+        packs, parts = [], {}
         for manifest in manifests:
             for pack in manifest.table(_TABLE).packs:
-                key = pack_key(manifest.app_name, _TABLE, pack.id)
+                key, path = pack_key(manifest.app_name, _TABLE, pack.id), None
                 if key in self._harmed:
-                    ranges = self._database.ranges_of(pack.id)
-                    rescued[pack.id] = rescue(self._store, key, ranges)
-                else:
-                    packs.append((f"{SCHEME}://{key}", not pack.dead))
-        self._database.show_packs(packs, rescued)
+                    parts[key] = self._part_of(key, pack.id)
+                    path = parts[key].path
+                packs.append((f"{SCHEME}://{key}" if path is None else path, not pack.dead))
+        self._parts = parts
+        self._database.show_packs([pack for pack in packs if pack[0]])
         if self._read_erased():
             gone = self._gone.get
             self._database.drop_fresh(lambda *ids: gone(log_digest(SessionKey(*ids).log)))
+
+    def _part_of(self, key: str, pack: str) -> Part:
+        if self._has_part(key):
+            return self._parts[key]
+        database = self._database
+        met, ranges = self._unread.get(key), database.ranges_of(pack)
+        return Part(rescue(self._store, database.files, key, ranges, events.SCHEMA), met)
 
     def _tell(self, damaged: Mapping[str, str]) -> None:
         for key, reason in damaged.items():
@@ -244,7 +274,7 @@ class Packs:
         known.manifests.clear()
         known.manifests.update(self._found)
         known.hidden = self.hidden
-        known.damaged = dict(self._harmed)
+        known.damaged, known.parts = dict(self._harmed), dict(self._parts)
         self._whole &= self._named
 
 

@@ -9,20 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 import pyarrow as pa
 
+from lakestore.catalog.answers import tried
 from lakestore.catalog.catalog import Catalog
 from lakestore.catalog.connections import Connections
 from lakestore.catalog.frames import lazy_frame
 from lakestore.catalog.past import micros
 from lakestore.catalog.process import Memory
 from lakestore.errors import InputError
+from lakestore.storage.range_file import Unread
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+R = TypeVar("R")
 
 
 class Queries:
@@ -44,6 +49,7 @@ class Queries:
         self._shared: Catalog | None = None
         self._connected = Connections()
         self._lock = Lock()
+        self._unread = Unread()
 
     def sql(
         self,
@@ -92,9 +98,18 @@ class Queries:
         return self._connected.hand_out(catalog)
 
     def _made(self, as_of: datetime | float | None, **how: Any) -> Catalog:
-        catalog = self._new_catalog(prices=self._prices, as_of=micros(as_of), **how)
+        catalog = self._new_catalog(
+            prices=self._prices, unread=self._unread, as_of=micros(as_of), **how
+        )
         catalog.refresh()
         return catalog
+
+    def tried(self, read: Callable[[], R]) -> R:
+        """Run what asks connections of its own, and again where that met what is damaged, or gone.
+
+        Connections that it makes then show all else.
+        """
+        return tried(self._unread, read, lambda: None)
 
     def refresh(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection from `connect` show the lake as it is now."""
@@ -112,7 +127,7 @@ class Queries:
         with self._lock:
             if self._shared is None:
                 self._shared = self._new_catalog(
-                    guarded=True, prices=self._prices, cache=self._cache
+                    guarded=True, prices=self._prices, unread=self._unread, cache=self._cache
                 )
             return self._shared
 

@@ -19,7 +19,6 @@ CREATE TABLE internal.ended (
 );
 CREATE TABLE internal.prices AS FROM given;
 CREATE TABLE internal.packed_sessions AS FROM packed WHERE false;
-CREATE TABLE internal.rescued AS SELECT *, '' AS pack FROM arrived WHERE false;
 CREATE VIEW internal.packed_rows AS FROM internal.rows WHERE false;
 CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
   WHERE alive AND NOT EXISTS (
@@ -30,12 +29,10 @@ CREATE VIEW internal.packed AS FROM internal.packed_sessions AS session
 """
 """`rows` hold what is fresh, `changes` the state of sessions of which some is, `prices` what the
 user gave, `packed_sessions` what runs say of each session, `ended` up to which version fresh rows
-end it, or hide what is packed of one that goes on (`Past`), `rescued` what can be read of packs
-that are damaged; `packed` are the sessions that live, with their segments."""
+end it, or hide what is packed of one that goes on (`Past`); `packed` are the sessions that live,
+with their segments."""
 
 ADD_ROWS = "INSERT INTO internal.rows FROM arrived WHERE kind IN ('create', 'event')"
-
-ADD_RESCUED = "INSERT INTO internal.rescued FROM arrived"
 
 ADD_PRICES = "INSERT INTO internal.prices BY NAME FROM given"
 
@@ -73,25 +70,17 @@ WHERE NOT EXISTS (
 )
 """
 
-IN_PART = """
-SELECT {columns}
-FROM {source} AS stored
+PACKS_IN_PART = f"""
+SELECT {{columns}}
+FROM read_parquet({{paths}}, filename = true, hive_partitioning = false) AS stored
 SEMI JOIN (
   SELECT app_name, user_id, session_id, unnest(segments, recursive := true) FROM internal.packed
 ) AS segment
 ON segment.app_name = stored.app_name AND segment.user_id = stored.user_id
   AND segment.session_id = stored.session_id
   AND stored.version BETWEEN segment.first_version AND segment.last_version
-  AND {is_its}
+  AND ends_with(stored.filename, '/' || segment.pack || '{PACK_ENDING}')
 """
-PACKS_IN_PART = IN_PART.format(
-    columns="{columns}",
-    source="read_parquet({paths}, filename = true, hive_partitioning = false)",
-    is_its=f"ends_with(stored.filename, '/' || segment.pack || '{PACK_ENDING}')",
-)
-RESCUED = IN_PART.format(
-    columns="{columns}", source="internal.rescued", is_its="stored.pack = segment.pack"
-)
 
 RANGES = """
 SELECT DISTINCT start, length

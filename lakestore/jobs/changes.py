@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from lakestore.errors import ConflictError, FormatError, NotFoundError
+from lakestore.errors import ConflictError, NotFoundError
 from lakestore.history.archive import (
     ERASED,
     EVENTS,
@@ -26,7 +26,7 @@ from lakestore.history.archive import (
 from lakestore.history.environment import Environment
 from lakestore.history.keyed import KeyedRow
 from lakestore.jobs.erasure import Keep, log_of_row
-from lakestore.jobs.origins import Origins
+from lakestore.jobs.origins import Predecessors
 from lakestore.jobs.run_files import RUN_GROUP_ROWS, WHOLE_BELOW, Runs, RunWriter
 from lakestore.jobs.swapping import Pairing, Swap
 from lakestore.log.keys import (
@@ -38,6 +38,7 @@ from lakestore.log.keys import (
     run_key,
 )
 from lakestore.log.manifests import Manifest, StoredFile, TableFiles, publish
+from lakestore.storage import StoredObject
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
 
@@ -115,6 +116,7 @@ class Publisher:
         self._archive = archive
         self._app = app_name
         self._writer = RunWriter(environment, archive, app_name, whole_below, group_rows)
+        self._predecessors = Predecessors(environment, archive)
         self.published: frozenset[Place] = frozenset()
         """Which sessions' changes counted, in what was published last."""
         self.published_rows: Mapping[str, frozenset[Place]] = {}
@@ -128,19 +130,19 @@ class Publisher:
 
         Raises:
             ConflictError: others keep publishing, or have named an upload of this job for deletion.
-            FormatError: the newest manifest is damaged, or, of an app without one, lost.
+            FormatError: the newest manifest is damaged, or lost.
             StorageError: nothing was published, or (`UnknownOutcomeError`) it may have been.
         """
         prefix = app_manifests(self._app)
         for _ in range(_ATTEMPTS):
             seen = self._env.clock.elapsed()
             newest = replace(self._archive.newest(prefix), app_name=self._app)
-            newest = self._check_uploads(newest, changes)
-            if not newest.number:
-                self._check_first(newest)
+            runs = list(self._env.store.list(app_runs(self._app)))
+            newest = self._check_uploads(newest, changes, runs)
             if changes.swap is not None:
                 changes.swap.check(newest)
             try:
+                self._predecessors.check(newest, runs)
                 following = self._following(newest, changes)
                 if following is None:
                     return None
@@ -157,7 +159,9 @@ class Publisher:
             return self._archive.newest(prefix)
         raise ConflictError(f"other jobs keep publishing. key={prefix!r}")
 
-    def _check_uploads(self, newest: Manifest, changes: Changes) -> Manifest:
+    def _check_uploads(
+        self, newest: Manifest, changes: Changes, runs: Sequence[StoredObject]
+    ) -> Manifest:
         """Return `newest` without the names of what a sweep has deleted.
 
         A pack of this job that is named goes soon, and one that is not there was named before: a
@@ -166,8 +170,7 @@ class Publisher:
         ours = [pack_key(self._app, EVENTS.name, pack.id) for pack in changes.packs]
         if not ours and not newest.doomed:
             return newest
-        prefixes = (app_packs(self._app), app_runs(self._app))
-        there = {key for each in prefixes for key in self._env.store.names(each)}
+        there = {*self._env.store.names(app_packs(self._app)), *(each.key for each in runs)}
         alive = there.difference(each.key for each in newest.doomed)
         lost = next((key for key in ours if key not in alive), None)
         if lost is not None:
@@ -176,19 +179,6 @@ class Publisher:
                 f" run it again. key={lost!r}"
             )
         return newest.keeping(there)
-
-    def _check_first(self, none: Manifest) -> None:
-        """Refuse to begin anew where a manifest is lost: sweeps would go by the new one."""
-        prefix = app_manifests(self._app)
-        runs = self._env.store.names(app_runs(self._app))
-        run = Origins(self._env, self._archive, none).without(runs)
-        if run and not self._archive.newest(prefix).number:  # still
-            raise FormatError(
-                "the app's manifest is lost: there is none, and no log holds all that a run tells"
-                " of. Restore the newest one from a copy of the store; if there is no copy, delete"
-                " the app's packs and runs, and begin with what its logs hold."
-                f" key={prefix!r} {run=}"
-            )
 
     def _following(self, newest: Manifest, changes: Changes) -> Manifest | None:
         packed = self._archive.sessions_at(newest, changes.sessions)

@@ -27,19 +27,20 @@ from lakestore.history.archive import (
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_rollup, plan_of
 from lakestore.history.keyed import KeyedRow
+from lakestore.jobs.erasure import log_of_row
 from lakestore.log.commits import LogFiles, list_logs
 from lakestore.log.entries import Entry, list_entries
 from lakestore.log.keys import (
     Scope,
-    SessionKey,
     app_logs,
+    app_manifests,
     app_runs,
     log_digest,
     rollup_key,
     table_of,
 )
 from lakestore.log.manifests import Manifest
-from lakestore.storage import UnreadableError
+from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.parquet import open_parquet, read_groups
 from lakestore.tables.runs import SessionRow
@@ -103,11 +104,14 @@ class Origins:
 
     def _hold_sessions(self, rows: Sequence[SessionRow]) -> bool:
         packed = self._archive.sessions_at(self._manifest, map(EVENTS.place, rows))
-        missing = {
-            SessionKey(row.app_name, row.user_id, row.session_id).log: (row.version, below)
-            for row in rows
-            if (below := packed.get(EVENTS.place(row))) is None or below.row.version < row.version
-        }
+        erased = self._archive.erased(self._manifest)
+        missing = {}
+        for row in rows:
+            log, below = log_of_row(row), packed.get(EVENTS.place(row))
+            gone = erased.get(log_digest(log)) if erased else None
+            known = max(below.row.version if below else 0, gone.version if gone else 0)
+            if known < row.version:
+                missing[log] = (row.version, below)
         logs = self._logs(missing)
         return all(
             self._reaches(log, logs.get(log, LogFiles()), *wanted)
@@ -199,5 +203,50 @@ class Origins:
 
 
 def _is_held(kind: Keyed[K], packed: Mapping[Place, K], row: K) -> bool:
+    """Tell whether what is packed at the place of a row is that, or later.
+
+    Of a key that a dead job has pruned the value is still there, with its stamp.
+    """
     held = packed.get(kind.place(row))
-    return held is not None and kind.merge(held, row) == held
+    return held is not None and held.stamp >= row.stamp
+
+
+class Predecessors:
+    """Refuses to build on a manifest where a later one is lost: sweeps would go by what comes."""
+
+    def __init__(self, environment: Environment, archive: Archive) -> None:
+        """Look for one job."""
+        self._env = environment
+        self._archive = archive
+        self._held: set[str] = set()
+        """Runs that no manifest names and that tell of nothing else."""
+
+    def check(self, newest: Manifest, runs: Iterable[StoredObject]) -> None:
+        """Look at the runs that the newest manifest does not name.
+
+        Beside a manifest only old ones count: what younger ones tell of is in logs and entries
+        still, from which nothing may be deleted for what a young manifest says. Which is old is
+        told by this machine's clock: where that is wrong, one is looked at too early or too late.
+
+        Args:
+            newest: The newest manifest; its number is 0 where there is none.
+            runs: All runs of its app, listed after it was found.
+
+        Raises:
+            FormatError: a later one is lost.
+            NotFoundError: others publish and sweep.
+        """
+        known = {key for key, _ in newest.files()} | {each.key for each in newest.doomed}
+        old = self._env.clock.wall() - self._env.limits.grace
+        counted = (one for one in runs if not newest.number or one.modified < old)
+        unnamed = {one.key for one in counted} - known - self._held
+        run = Origins(self._env, self._archive, newest).without(sorted(unnamed)) if unnamed else ""
+        prefix = app_manifests(newest.app_name)
+        if run and self._archive.newest(prefix).number == newest.number:  # still
+            raise FormatError(
+                "the newest manifest of the app is lost: no older one, and no log, holds all that a"
+                " run tells of. Restore it from a copy of the store; if there is no copy, delete"
+                " the packs and runs that no manifest names, and go on with what is left."
+                f" key={prefix!r} {run=}"
+            )
+        self._held |= unnamed

@@ -64,7 +64,7 @@ def prune_sessions(
     """Delete sessions whose last commit is `idle_days` old or older, whatever created them when.
 
     Each is deleted at the version that was judged: one that is appended to meanwhile stays, and
-    does not count. Blocking; in async code: `asyncio.to_thread`.
+    does not count. Blocking, as all of these calls; in async code: `asyncio.to_thread`.
 
     Args:
         lake: The lake, open for writing.
@@ -72,8 +72,8 @@ def prune_sessions(
             ahead keeps its sessions longer.
         app_name: Only this app; None for all.
         user_id: Only this user of that app; None for all.
-        dry_run: Delete nothing, and report what would be.
-        now: What ages count to; None for this machine's clock. Where that is ahead, sessions go as
+        dry_run: Change nothing, and report what would be.
+        now: What ages count to; None for this machine's clock. Where that is ahead, things go as
             much earlier: pass a time that you trust.
         keep_last: Of each user never the last this many sessions, by their last commits.
         progress: Is called now and then.
@@ -102,29 +102,16 @@ def prune_events(
 ) -> PruneReport:
     """Cut old events out of living sessions; the sessions, their state and later events stay.
 
-    Whole invocations go, but for those with a function call that waits for an answer. What goes
-    leaves one event without content, of the author `lakestore` and with `lakestore_pruned` in its
-    `custom_metadata`, that sets what was set of the session's state and artifacts: going back to an
-    invocation that stays restores what it did before. Going back to one that went raises ADK's
-    `InvocationNotFoundError`. Packs what is not packed yet first, as `compact` does. A process that
-    holds a session in its cache may show what was cut until it loads it anew. Blocking.
+    Whole invocations go of which all events are `older_than_days` old or older, by their writers'
+    clocks, but for those with a function call that waits for an answer. What goes leaves one event
+    without content, of the author `lakestore` and with `lakestore_pruned` in its `custom_metadata`,
+    that sets what was set of the session's state and artifacts: going back to an invocation that
+    stays restores what it did before. Going back to one that went raises ADK's
+    `InvocationNotFoundError`. A process that holds a session in its cache may show what was cut
+    until it loads it anew.
 
-    Args:
-        lake: The lake, open for writing.
-        older_than_days: How old all events of an invocation are that goes, by their writers'
-            clocks.
-        app_name: Only this app; None for all.
-        user_id: Only this user of that app; None for all.
-        dry_run: Change nothing, and report what would be.
-        now: What ages count to; None for this machine's clock, see `prune_sessions`.
-        executor: Where to pack what is not packed yet, see `compact`.
-        progress: Is called now and then.
-
-    Raises:
-        InputError: an argument makes no sense.
-        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
-        ConflictError: other jobs keep publishing.
-        StorageError: the store failed; run it again.
+    What is not packed yet is packed first, in `executor`, as `compact` does; a `ConflictError` says
+    that other jobs keep publishing. All else is as in `prune_sessions`.
     """
     before = instant("older_than_days", older_than_days, now, lake)
     prune = partial(old_events, running=Running(executor, progress or unwatched))
@@ -144,24 +131,9 @@ def prune_user_state(
 ) -> PruneReport:
     """Forget the `user:` keys that nobody has set for `idle_days`; later writes bring them back.
 
-    What was set before never comes back, whenever it lands. Packs what is not packed yet first, as
-    `compact` does. Other processes notice within the lake's view age limit. Blocking.
-
-    Args:
-        lake: The lake, open for writing.
-        idle_days: How long ago a key was set last, by the stamp of that write.
-        app_name: Only this app; None for all.
-        user_id: Only this user of that app; None for all.
-        dry_run: Change nothing, and report what would be.
-        now: What ages count to; None for this machine's clock, see `prune_sessions`.
-        executor: Where to pack what is not packed yet, see `compact`.
-        progress: Is called now and then.
-
-    Raises:
-        InputError: an argument makes no sense.
-        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
-        ConflictError: other jobs keep publishing.
-        StorageError: the store failed; run it again.
+    How long ago that was is told by the stamp of the write. What was set before never comes back,
+    whenever it lands. Other processes notice within the lake's view age limit. All else is as in
+    `prune_events`.
     """
     before = instant("idle_days", idle_days, now, lake)
     prune = partial(idle_state, running=Running(executor, progress or unwatched))
@@ -181,23 +153,7 @@ def prune_telemetry(
 ) -> PruneReport:
     """Forget what `LakeTelemetryPlugin` has measured of calls and runs that began long ago.
 
-    Packs what is not packed yet first, as `compact` does. Blocking.
-
-    Args:
-        lake: The lake, open for writing.
-        older_than_days: How long ago a call or run began, by the clock of who made it.
-        app_name: Only this app; None for all.
-        user_id: Only this user of that app; None for all.
-        dry_run: Change nothing, and report what would be.
-        now: What ages count to; None for this machine's clock, see `prune_sessions`.
-        executor: Where to pack what is not packed yet, see `compact`.
-        progress: Is called now and then.
-
-    Raises:
-        InputError: an argument makes no sense.
-        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
-        ConflictError: other jobs keep publishing.
-        StorageError: the store failed; run it again.
+    That is `older_than_days`, by the clock of who made them. All else is as in `prune_events`.
     """
     before = instant("older_than_days", older_than_days, now, lake)
     prune = partial(old_telemetry, running=Running(executor, progress or unwatched))

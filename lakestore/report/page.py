@@ -47,15 +47,7 @@ def report_page(
     chosen = selection or Selection()
     if prices is not None:
         lake.set_prices(prices)
-    with closing(Answers(lake, chosen)) as answers:
-        has = answers.overview()
-        priced = answers.has_prices()
-        given = {
-            "figures": figures(has, priced),
-            "sections": list(sections(answers, priced)) if has["events"] else [],
-            "first": words.moment(has["first"]),
-            "last": words.moment(has["last"]),
-        }
+    given = lake.tried(lambda: _given(lake, chosen))
     return _render(
         title=visible(title or "What the agents did"),
         place=visible(_place(lake.url)),
@@ -63,6 +55,18 @@ def report_page(
         made=words.moment(datetime.fromtimestamp(lake.clock.wall(), UTC)),
         **given,
     )
+
+
+def _given(lake: Lake, chosen: Selection) -> Mapping[str, Any]:
+    with closing(Answers(lake, chosen)) as answers:
+        has = answers.overview()
+        priced = answers.has_prices()
+        return {
+            "figures": figures(has, priced),
+            "sections": list(sections(answers, priced)) if has["events"] else [],
+            "first": words.moment(has["first"]),
+            "last": words.moment(has["last"]),
+        }
 
 
 def _place(url: str) -> str:

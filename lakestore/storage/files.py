@@ -1,37 +1,30 @@
 """A store as an fsspec file system that only reads: how DuckDB scans objects where they lie.
 
-DuckDB shares one Python file among its threads, each of which seeks and then reads. So a file here
-keeps a position for each thread, and every read is one request for a range, which no other read
-can disturb. Objects never change, so what is known of one stays true.
+Objects never change, so what is known of one stays true. How one is read is
+`lakestore.storage.range_file`'s.
 """
 
 from __future__ import annotations
 
-import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from threading import Lock, local
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from threading import Lock
+from typing import Any
 
 from fsspec import AbstractFileSystem
 from typing_extensions import override
 
 from lakestore.errors import NotFoundError
+from lakestore.storage.range_file import Check, Known, RangeFile, Unread
 from lakestore.storage.store import ObjectStore
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 SCHEME = "lakestore"
 """Files are named `lakestore://<key>`."""
 
 _SIZES_REMEMBERED = 65_536
 _BYTES_REMEMBERED = 64 * 2**20
-_BLIND = 1_000_000
-"""How much DuckDB reads for the pages of a list, whatever they take: of row groups of a few hundred
-kilobytes each byte would be fetched several times."""
-_BLOCKS_REMEMBERED = 16
-"""Of one file, so that threads that go through neighbouring row groups find what others read."""
 _NEVER_CHANGED = datetime.fromtimestamp(0, UTC)
 
 
@@ -41,28 +34,55 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
     protocol = SCHEME
     cachable = False
 
-    def __init__(self, store: ObjectStore) -> None:
-        """Show the objects of `store`."""
+    def __init__(self, store: ObjectStore, unread: Unread | None = None) -> None:
+        """Show the objects of `store`; `unread` is told what of them cannot be read."""
         super().__init__()
         self._store = store
         self._size_of = lru_cache(_SIZES_REMEMBERED)(store.size)
-        self._sizes: dict[str, int] = {}
-        self._ends: dict[str, bytes] = {}  # the latest last
+        self._known: dict[str, Known] = {}
+        self._ends: dict[str, int] = {}  # how many bytes; the latest last
         self._remembered = 0
+        self._parts: dict[str, Known] = {}
         self._lock = Lock()
+        self.unread = unread or Unread()
+        """What of them could not be read."""
 
-    def know(self, key: str, size: int, end: bytes = b"") -> None:
+    def know(self, key: str, size: int, end: bytes = b"", check: Check | None = None) -> None:
         """Take note of the size of an object and of its last bytes: they need no request then.
 
-        Of what is many megabytes ago the bytes are forgotten, and some day the size.
+        Of what is many megabytes ago the bytes are forgotten, and some day the rest.
+
+        Args:
+            key: The object.
+            size: Its bytes.
+            end: The last of them.
+            check: Tells of others whether they are those that were stored.
         """
         with self._lock:
-            self._remembered += len(end) - len(self._ends.pop(key, b""))
-            self._sizes[key], self._ends[key] = size, end
+            self._remembered += len(end) - self._ends.pop(key, 0)
+            self._known[key], self._ends[key] = Known(key, size, end, check), len(end)
             while self._remembered > _BYTES_REMEMBERED:
-                self._remembered -= len(self._ends.pop(next(iter(self._ends))))
-            if len(self._sizes) > _SIZES_REMEMBERED:
-                del self._sizes[next(iter(self._sizes))]
+                oldest = next(iter(self._ends))
+                self._remembered -= self._ends.pop(oldest)
+                self._known[oldest] = replace(self._known[oldest], end=b"")
+            if len(self._known) > _SIZES_REMEMBERED:
+                forgotten = next(iter(self._known))
+                self._remembered -= self._ends.pop(forgotten, 0)
+                del self._known[forgotten]
+        self.unread.forget(key)
+
+    def add_part(self, key: str, size: int, end: bytes, check: Check) -> str:
+        """Return the path of a file that begins as an object does, and has an end of its own.
+
+        Args:
+            key: The object.
+            size: Bytes of the file.
+            end: The last of them.
+            check: See `know`.
+        """
+        path = f"part-{sha256(end).hexdigest()[:16]}/{key}"
+        self._parts[path] = Known(key, size, end, check)
+        return f"{SCHEME}://{path}"
 
     @override
     def open(self, path: str, mode: str = "rb", **_: Any) -> RangeFile:
@@ -74,16 +94,19 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
         """
         if mode not in ("r", "rb"):
             raise PermissionError(f"the objects of a lake can only be read. {path=} {mode=}")
+        return RangeFile(self._store, self._find(path), self.unread)
+
+    def _find(self, path: str) -> Known:
         key = self._strip_protocol(path)
-        return RangeFile(self._store, key, self.size(path), self._ends.get(key, b""))
+        known = self._parts.get(key) or self._known.get(key)
+        try:
+            return known or Known(key, self._size_of(key))
+        except NotFoundError as error:
+            raise FileNotFoundError(f"no such object. {path=}") from error
 
     @override
     def size(self, path: str) -> int:
-        key = self._strip_protocol(path)
-        try:
-            return self._sizes[key] if key in self._sizes else self._size_of(key)
-        except NotFoundError as error:
-            raise FileNotFoundError(f"no such object. {path=}") from error
+        return self._find(path).size
 
     @override
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -130,72 +153,3 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
         raise PermissionError(f"the objects of a lake can only be read. {path=}")
 
     pipe_file = mkdir = makedirs = rm_file = rm = cp_file = mv = touch = _refuse
-
-
-class RangeFile(io.RawIOBase):
-    """One object as a file with a position for each thread."""
-
-    def __init__(self, store: ObjectStore, key: str, size: int, end: bytes = b"") -> None:
-        """Read the object `key` of `store`, which has `size` bytes, the last of them `end`."""
-        self._store = store
-        self._key = key
-        self._size = size
-        self._end = end
-        self._here = local()
-        self._blind = Lock()
-        self._blocks: dict[int, bytes] = {}
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def seekable(self) -> bool:
-        return True
-
-    @override
-    def tell(self) -> int:
-        return getattr(self._here, "position", 0)
-
-    @override
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.tell(), io.SEEK_END: self._size}[whence]
-        self._here.position = max(0, start + offset)
-        return self.tell()
-
-    @override
-    def read(self, size: int | None = -1) -> bytes:
-        start = self.tell()
-        left = max(0, self._size - start)
-        wanted = left if size is None or size < 0 else min(size, left)
-        known = start - self._size + len(self._end)
-        if known >= 0:
-            body = self._end[known : known + wanted]
-        elif wanted == _BLIND:
-            body = self._read_blindly(start)
-        else:
-            body = self._store.get_range(self._key, start, wanted) if wanted else b""
-        self._here.position = start + len(body)
-        return body
-
-    def _read_blindly(self, start: int) -> bytes:
-        first, last = start // _BLIND, (start + _BLIND - 1) // _BLIND
-        with self._blind:
-            body = b"".join(self._block(number) for number in range(first, last + 1))
-        return body[start - first * _BLIND :][:_BLIND]
-
-    def _block(self, number: int) -> bytes:
-        if number not in self._blocks:
-            start = number * _BLIND
-            length = min(_BLIND, self._size - start)
-            self._blocks[number] = self._store.get_range(self._key, start, length)
-            if len(self._blocks) > _BLOCKS_REMEMBERED:
-                del self._blocks[next(iter(self._blocks))]
-        return self._blocks[number]
-
-    @override
-    def readinto(self, buffer: Buffer) -> int:
-        view = memoryview(buffer).cast("B")
-        body = self.read(len(view))
-        view[: len(body)] = body
-        return len(body)

@@ -1,7 +1,8 @@
 """Parquet footers: where the pages of a file are said to be, and how that is said of another place.
 
-A footer is a struct in Thrift's compact protocol. Owns copying it with other offsets, since no
-library moves a row group from one file into another without encoding it again.
+Footers, and headers of pages, are structs in Thrift's compact protocol. Owns copying a footer with
+other offsets, since no library moves a row group from one file into another without encoding it
+again, and reading a header alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from lakestore.errors import FormatError
 
 MAGIC = b"PAR1"
 TAIL = 8
@@ -95,17 +98,49 @@ def numbers(footer: bytes) -> list[Number]:
     return walk.numbers
 
 
+class PageHeader(NamedTuple):
+    """What stands before the bytes of a page."""
+
+    end: int
+    """Where it ends and the page begins."""
+    size: int
+    """Bytes of the page, as they are stored."""
+    crc: int | None
+    """Their checksum, None if they have none."""
+
+
+# PageHeader.compressed_page_size and PageHeader.crc, as the fields' numbers.
+_PAGE_SIZE, _PAGE_CRC = (3,), (4,)
+
+
+def page_header(body: bytes, at: int) -> PageHeader:
+    """Return the header that begins at `at`.
+
+    Raises:
+        FormatError: there is none.
+    """
+    walk = _Walk(body, at)
+    try:
+        walk.struct(())
+        size, crc = walk.small[_PAGE_SIZE], walk.small.get(_PAGE_CRC)
+    except (LookupError, RecursionError):
+        raise FormatError("not the header of a page") from None
+    return PageHeader(walk.at, size, None if crc is None else crc & 0xFFFFFFFF)
+
+
 class _Walk:
     """Goes through a struct field by field."""
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, at: int = 0) -> None:
         self._source = source
-        self._at = 0
+        self.at = at
         self.numbers: list[Number] = []
+        self.small: dict[tuple[int, ...], int] = {}
+        """The last 32-bit number of each path."""
         self._values: dict[int, Callable[[tuple[int, ...]], object]] = {
             _BYTE: lambda _: self._skip(1),
             _I16: lambda _: self._number(),
-            _I32: lambda _: self._number(),
+            _I32: self._i32,
             _I64: self._i64,
             _DOUBLE: lambda _: self._skip(8),
             _BINARY: lambda _: self._skip(self._number()),
@@ -123,10 +158,13 @@ class _Walk:
             if kind not in _BOOLS:  # whose value is the kind
                 self._values[kind]((*path, field))
 
+    def _i32(self, path: tuple[int, ...]) -> None:
+        self.small[path] = _signed(self._number())
+
     def _i64(self, path: tuple[int, ...]) -> None:
-        start = self._at
+        start = self.at
         value = _signed(self._number())
-        self.numbers.append(Number(path, start, self._at, value))
+        self.numbers.append(Number(path, start, self.at, value))
 
     def _list(self, path: tuple[int, ...]) -> None:
         head = self._byte()
@@ -140,17 +178,19 @@ class _Walk:
                 self._values[kind](path)
 
     def _skip(self, size: int) -> None:
-        self._at += size
+        self.at += size
+        if self.at > len(self._source):  # or a list of what is not there would take for ever
+            raise IndexError("a struct ends before its end")
 
     def _byte(self) -> int:
-        self._at += 1
-        return self._source[self._at - 1]
+        self.at += 1
+        return self._source[self.at - 1]
 
     def _number(self) -> int:
         value = shift = 0
         while True:
-            byte = self._source[self._at]
-            self._at += 1
+            byte = self._source[self.at]
+            self.at += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value

@@ -204,6 +204,15 @@ def group_places(footer: bytes, size: int) -> list[tuple[int, int]]:
     return [(start, end - start) for start, end in zip(starts, ends, strict=True)]
 
 
+def column_places(footer: bytes) -> list[tuple[int, int]]:
+    """Return where the pages of each column of each row group begin, and where they end.
+
+    Raises:
+        FormatError: it is no footer.
+    """
+    return sorted(place for found in _pages(footer) for place in found.items())
+
+
 def _start_of_last(body: bytes, end: int) -> int:
     """Return where the file begins that ends at `end`, below 0 when none does."""
     size = footer_size(body[max(0, end - TAIL) : end])

@@ -12,6 +12,7 @@ import pytest
 
 from lakestore import Lake, LakeSessionService
 from tests.adk.running import OpenService
+from tests.support.shop import Shop
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -26,3 +27,11 @@ async def open_service(
             return LakeSessionService(lakes.enter_context(Lake.open(url)), **options)
 
         yield opened
+
+
+@pytest.fixture
+async def shop() -> AsyncIterator[Shop]:
+    """A shop in memory."""
+    made = await Shop().begin()
+    with made.lake:
+        yield made

@@ -74,6 +74,30 @@ def test_a_turn_that_cannot_be_written_does_not_keep_the_lake_open(tmp_path: Pat
     assert stored(lake.url) == ["first"]
 
 
+def test_every_service_writes_what_it_holds_when_the_lake_is_closed(tmp_path: Path) -> None:
+    """Of two that cannot one is raised and notes the other; what the third holds is stored."""
+    lake = Lake.open(tmp_path / "lake")
+    services = [LakeSessionService(lake, durability="turn").sync for _ in range(3)]
+    sessions = [
+        service.create_session(app_name="a", user_id="u", session_id=f"s{number}")
+        for number, service in enumerate(services)
+    ]
+    for service, session in zip(services, sessions, strict=True):
+        service.append_event(session, said("held"))
+    other = LakeSessionService(lake).sync
+    for overtaken in sessions[:2]:
+        found = other.get_session(app_name="a", user_id="u", session_id=overtaken.id)
+        assert found is not None
+        other.append_event(found, said("first"))
+
+    with pytest.raises(StaleSessionError) as raised:
+        lake.close()
+    (note,) = raised.value.__notes__
+    assert note.startswith("and StaleSessionError: ")
+    assert lake.closed
+    assert sorted(map(str, stored(lake.url))) == ["first", "first", "held"]
+
+
 async def test_nothing_works_on_a_closed_lake(tmp_path: Path) -> None:
     """Blocking or not, every operation says that the lake is closed."""
     lake = Lake.open(tmp_path / "lake")

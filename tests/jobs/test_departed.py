@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -258,3 +259,42 @@ def test_a_look_that_took_long_marks_nothing() -> None:
     row = row_of(site)
     assert row is not None
     assert row.emptied_at is None
+
+
+@pytest.mark.parametrize(("looks", "cached"), [(0, False), (11, False), (11, True)])
+def test_sql_of_a_process_that_saw_the_former_life_shows_the_new_one(
+    looks: int, cached: bool, tmp_path: Path
+) -> None:
+    """However often it was asked meanwhile, and if it was told of that life by a file."""
+    site = Site()
+    begin(site.lake, OTHER)
+    begin(site.lake)
+    query = "select session_id, version, event_id from events order by all"
+    folder = tmp_path if cached else None
+    reader = site.open(read_only=True, catalog_cache=folder)
+    assert len(reader.sql(query).fetchall()) == 4
+    assert reader.sessions.load(KEY).version == 3
+    site.lake.sessions.delete(KEY)
+    assert len(reader.sql(query).fetchall()) == 2
+    compact(site.lake)
+    swept(site)
+    for _ in range(looks):
+        site.clock.advance(2 * DAY)
+        reader.sql(query).fetchall()
+    if cached:
+        reader.close()
+        reader = site.open(read_only=True, catalog_cache=folder)
+        assert len(reader.sql(query).fetchall()) == 2
+    swept(site, 31 - 2 * looks)
+    assert row_of(site) is None
+    with site.open() as lake:
+        assert begin(lake, events=1).version == 2
+    for job in (None, compact, sweep):
+        with site.open() as lake:
+            if job is not None:
+                job(lake)
+            for asked in (query, "select session_id, events from sessions order by all"):
+                assert reader.sql(asked).fetchall() == lake.sql(asked).fetchall()
+            assert lake.sql("select count(*) from sessions").fetchall() == [(2,)]
+            assert reader.sessions.load(KEY).version == 2
+    reader.close()

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from lakestore.errors import FormatError
-from lakestore.jobs import check, compact, prune_events, prune_user_state, sweep
+from lakestore.jobs import (
+    check,
+    compact,
+    prune_events,
+    prune_sessions,
+    prune_user_state,
+    sweep,
+)
 from lakestore.log.keys import Scope, SessionKey, manifest_key, run_key
 from tests.support.histories import said
 from tests.support.sites import APP, USERS, Site, Work, packed_site
@@ -111,6 +118,88 @@ def test_a_lost_manifest_is_told_where_an_older_one_is_left() -> None:
         site.store.put_if_absent(key, body)
     assert site.answers() == answers
     assert check(site.open(read_only=True)).healthy
+
+
+@pytest.mark.parametrize("job", [compact, prune_events, prune_user_state])
+def test_no_job_goes_on_from_an_older_manifest(job: Callable[..., Any]) -> None:
+    """It would make the loss final; the newest, put back, makes all as it was."""
+    site = packed_site()
+    older = site.manifest().number
+    Work(site.lake, 2).some(40)
+    compact(site.lake)
+    answers = site.answers()
+    delete_packed_logs(site)
+    lost = lose(site, above=older)
+    site.clock.advance(100 * 86_400.0)
+    before = site.stored("manifests/")
+    sessions = site.open().sessions
+    key = SessionKey(APP, "ana", "new")
+    sessions.create(key, {"user:new": 1}, generated=True)
+    with site.open() as lake, pytest.raises(FormatError, match=r"Restore .*manifests/app=travel/"):
+        job(lake)
+    assert site.stored("manifests/") == before
+    for name, body in lost.items():
+        site.store.put_if_absent(name, body)
+    sessions.end(sessions.load(key))
+    assert site.answers() != answers
+    job(site.open())
+    assert check(site.open(read_only=True)).healthy
+
+
+def test_what_logs_hold_still_is_packed_again() -> None:
+    """Within the grace nothing was swept for what the lost manifest said: nothing is lost."""
+    site = packed_site()
+    older = site.manifest().number
+    Work(site.lake, 2).some(40)
+    compact(site.lake)
+    answers = site.answers()
+    lose(site, above=older)
+    compact(site.open())
+    assert site.answers() == answers
+    site.pass_grace()
+    compact(site.open())
+    with site.open() as lake:
+        assert sweep(lake).failures == 0
+    assert check(site.open(read_only=True)).healthy
+    assert site.answers() == answers
+
+
+@pytest.mark.parametrize("job", [prune_user_state, prune_events, prune_sessions])
+def test_a_dead_job_that_pruned_is_no_lost_manifest(job: Callable[..., Any]) -> None:
+    """What it was about to forget is there still; sweeps take its runs, and jobs go on."""
+    site = swept_site()
+    number = site.manifest().number
+    site.clock.advance(400 * 86_400.0)
+    with site.open() as lake:
+        job(lake)
+        compact(lake)
+    lose(site, above=number)  # as if it had died before it published
+    site.pass_grace()
+    answers = site.answers()
+    with site.open() as lake:
+        compact(lake)
+        assert sweep(lake).failures == 0
+    assert check(site.open(read_only=True)).healthy
+    assert site.answers() == answers
+
+
+def test_runs_of_no_manifest_are_read_once_by_a_job() -> None:
+    """A job reads the old ones that nobody names, and a lake at rest has none of them."""
+    site = swept_site()
+    site.pass_grace()
+    counts = []
+    for dead in (False, True):
+        if dead:
+            body = site.store.get(next(k for k in packed(site) if "/events/" in k and "runs" in k))
+            site.store.put_if_absent(run_key(APP, "events", "0" * 16), body)
+            site.pass_grace()
+        with site.open() as lake:
+            sessions = lake.sessions
+            sessions.create(SessionKey(APP, "ana", f"more{dead}"), {}, generated=True)
+            before = lake.metrics.requests
+            compact(lake)
+            counts.append(lake.metrics.requests_since(before)["GET"])
+    assert counts[1] <= counts[0] + 4
 
 
 def delete_packed_logs(site: Site) -> None:

@@ -52,7 +52,7 @@ def _confirmed(stack: ExitStack) -> None:
 
 @without("uploads are looked for", "nobody publishes a pack that a sweep has named")
 def _uploads(stack: ExitStack) -> None:
-    def check(_self: Publisher, newest: Manifest, _changes: Changes) -> Manifest:
+    def check(_self: Publisher, newest: Manifest, *_: Any) -> Manifest:
         return newest
 
     set_(stack, Publisher, "_check_uploads", check)

@@ -8,7 +8,8 @@ from threading import local
 from typing import TypeVar
 from unittest.mock import patch
 
-from lakestore.storage.files import RangeFile, StoreFiles
+from lakestore.storage.files import StoreFiles
+from lakestore.storage.range_file import RangeFile
 
 R = TypeVar("R")
 

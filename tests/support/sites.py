@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -51,9 +52,15 @@ class Site:
         *,
         clock: Clock | None = None,
         read_only: bool = False,
+        catalog_cache: Path | None = None,
     ) -> Lake:
         """Open the lake once more, as another process does, with faults of its own `around`."""
-        return Lake(around(self.store), clock=clock or self.clock, read_only=read_only)
+        return Lake(
+            around(self.store),
+            clock=clock or self.clock,
+            read_only=read_only,
+            catalog_cache=catalog_cache,
+        )
 
     def pass_grace(self) -> None:
         """Let time pass until what is needless now may go."""

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakestore.storage import CountingStore, MemoryStore, Metrics
-from lakestore.storage.files import RangeFile, StoreFiles
+from lakestore.storage.files import StoreFiles
+from lakestore.storage.range_file import Known, RangeFile, Unread
 
 KEY = "packs/app=a/events/1.parquet"
 ROWS = 200_000
@@ -117,7 +118,7 @@ def test_threads_never_disturb_each_other(connection: duckdb.DuckDBPyConnection)
 def test_one_file_has_a_position_for_each_thread(store: CountingStore) -> None:
     """What one thread seeks moves nobody else."""
     whole = store.get(KEY)
-    file = RangeFile(store, KEY, len(whole))
+    file = RangeFile(store, Known(KEY, len(whole)), Unread())
 
     def read(start: int) -> bool:
         file.seek(start)
