@@ -9,6 +9,9 @@ LOWEST := .venv-lowest
 .DEFAULT_GOAL := help
 .PHONY: help install demo check test test-slow browser ceph simulate bench wheel lowest clean
 
+# Each process that tests start would compile the project anew, and pytest each test.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Processes that run tests; a file's tests stay together, and each process has its own servers.
 WORKERS ?= 2
 
@@ -34,8 +37,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lakestore needs Python >= 3.11; try make PYTHON=python3.11")'
 	@echo "installing into $(VENV), this takes a minute or two"
 	@$(PYTHON) -m venv $(VENV) || { echo "on Debian: apt-get install python3-venv"; exit 1; }
-	@# Without --no-compile pip compiles all modules of all packages; Python does those that it imports.
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 demo: $(STAMP) ## run an agent whose sessions land in ./demo-lake, then ask SQL
