@@ -9,6 +9,9 @@ LOWEST := .venv-lowest
 .DEFAULT_GOAL := help
 .PHONY: help install demo check test test-slow browser ceph simulate bench wheel lowest clean
 
+# Each process that tests start would compile the project anew, and pytest each test.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Processes that run tests; a file's tests stay together, and each process has its own servers.
 WORKERS ?= 2
 

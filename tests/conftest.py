@@ -1,10 +1,11 @@
-"""How many examples hypothesis tries, and the servers of a test session.
+"""How many examples hypothesis tries, the servers of a session, and when garbage is looked for.
 
 `HYPOTHESIS_PROFILE` is default, ci or nightly.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -30,6 +31,17 @@ settings.register_profile(
 settings.register_profile("ci", _COMMON, max_examples=300, stateful_step_count=50)
 settings.register_profile("nightly", _COMMON, max_examples=5000, stateful_step_count=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Leave what is imported and collected to itself: it stays, and is much to look through."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -16,16 +16,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestore.catalog import prices, statements
+from lakestore.catalog import statements
+from lakestore.catalog.beginning import begin
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
 from lakestore.catalog.keyed_tables import KeyedTables
 from lakestore.catalog.process import DEFAULT_MEMORY, SETTINGS, Memory, let_go
-from lakestore.catalog.views import VIEWS, View, definitions, quoted
+from lakestore.catalog.views import VIEWS, View, quoted
 from lakestore.errors import InputError
 from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME, StoreFiles
 from lakestore.storage.range_file import Unread
-from lakestore.tables import runs
 from lakestore.tables.events import SCHEMA
 
 QueryError = duckdb.Error
@@ -70,18 +70,12 @@ class Database:
         self._main = duckdb.connect(":memory:", config={**SETTINGS, **memory.settings(id(self))})
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
         self._main.execute("SET GLOBAL TimeZone = 'UTC'")
-        self._main.register("arrived", SCHEMA.empty_table())
-        self._main.register("packed", runs.SCHEMA.empty_table())
-        self._main.register("given", prices.SCHEMA.empty_table())
-        self._main.execute(statements.TABLES)
-        for name in ("arrived", "packed", "given"):
-            self._main.unregister(name)
+        begin(self._main, views)
         self.files = StoreFiles(store, unread)
         """The lake's objects as its queries read them."""
         self._main.register_filesystem(self.files)
         self._writer = self._main.cursor()
         self.keyed = KeyedTables(self._writer, as_of)
-        self._main.execute("; ".join(["BEGIN", *definitions(views), "COMMIT"]))
         if guarded:
             self._main.execute(f"SET GLOBAL allowed_directories = ['{SCHEME}://']")
             self._main.execute("SET GLOBAL enable_external_access = false")

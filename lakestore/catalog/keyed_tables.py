@@ -65,9 +65,12 @@ class KeyedTables:
     """The tables of one database; `writer` is in a transaction but while it is made."""
 
     def __init__(self, writer: duckdb.DuckDBPyConnection, as_of: int | None = None) -> None:
-        """Show nothing yet, and then what was there `as_of` a time, None for all."""
+        """Show what was there `as_of` a time, None for all."""
         self._writer = writer
         self._as_of = as_of
+
+    def create(self) -> None:
+        """Make the tables, which show nothing yet."""
         for table in SHOWN:
             create = f"CREATE TABLE internal.fresh_{table.name} AS FROM held"
             self._with("held", _held(table.schema.empty_table(), ""), [create])

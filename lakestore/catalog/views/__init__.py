@@ -2,6 +2,6 @@
 
 from lakestore.catalog.views.definitions import VIEWS, definitions, views_with
 from lakestore.catalog.views.telemetry import answers
-from lakestore.catalog.views.view import Column, View, quoted
+from lakestore.catalog.views.view import Column, View, literal, quoted
 
-__all__ = ["VIEWS", "Column", "View", "answers", "definitions", "quoted", "views_with"]
+__all__ = ["VIEWS", "Column", "View", "answers", "definitions", "literal", "quoted", "views_with"]
