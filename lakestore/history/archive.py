@@ -49,6 +49,8 @@ __all__ = [
 
 R = TypeVar("R")
 
+_NAMES_KEPT = 65_536
+
 
 class Archive:
     """Reads what jobs have packed; safe to use from many threads."""
@@ -59,6 +61,8 @@ class Archive:
         self._manifests: dict[str, tuple[Manifest, float]] = {}
         # By app, as of the runs that are named with it.
         self._erased: dict[str, tuple[tuple[StoredFile, ...], dict[str, ErasedRow]]] = {}
+        # The same of what runs name as packed, unless it is much.
+        self._folded: dict[str, tuple[tuple[StoredFile, ...], frozenset[str]]] = {}
         self._packs = Packs(environment, events.COMMIT_SCHEMA, environment.cache_bytes)
 
     def look(self, manifests: str) -> Future[Manifest]:
@@ -131,11 +135,17 @@ class Archive:
         Raises:
             StorageError: the store failed.
         """
-        files = manifest.table(FOLDED.name).runs
+        app, files = manifest.app_name, manifest.table(FOLDED.name).runs
+        known = self._folded.get(app)
+        if known is not None and known[0] == files:
+            return known[1]
         try:
-            return frozenset(self.rows_in(FOLDED, manifest.app_name, files))
+            names = frozenset(self.rows_in(FOLDED, app, files))
         except (NotFoundError, FormatError, UnreadableError):
             return frozenset()
+        if len(names) <= _NAMES_KEPT:
+            self._folded[app] = (files, names)
+        return names
 
     def has_folded(self, manifest: Manifest, entry: str) -> bool:
         """Tell whether runs are known to hold each key of the entry under a key, or a later value.

@@ -6,10 +6,11 @@ Owns which rows of a scope count. What they are found by is `lakestore.search`'s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.archive import ERASED, FOLDED, MEMORY, Archive
@@ -17,6 +18,7 @@ from lakestore.history.cache import ByteCache
 from lakestore.history.entries import decoded
 from lakestore.history.environment import Environment
 from lakestore.history.erased import origin_digest
+from lakestore.history.memory_folds import MemoryFolds
 from lakestore.log.entries import list_entries, name_of, put_entry
 from lakestore.log.keys import Scope, app_manifests, entry_key
 from lakestore.log.manifests import Manifest
@@ -62,6 +64,7 @@ class Memories:
         self._env = environment
         self._archive = archive
         self._stamper = Stamper(environment.clock, environment.new_token)
+        self._folds = MemoryFolds(environment, archive, self._stamper)
         self._cache: ByteCache[Scope, Followed] = ByteCache(environment.cache_bytes)
         self._reported: set[str] = set()
 
@@ -93,6 +96,9 @@ class Memories:
                 look = self._archive.look(manifests)
             else:
                 if self._env.is_young(started):
+                    for scope, keys, followed in zip(scopes, listed, found, strict=True):
+                        fresh = (key for key in keys if name_of(key) not in followed.packed)
+                        self._folds.consider(scope, fresh)
                     return [followed.index for followed in found]
                 look = None
             self._env.metrics.add("retries")
@@ -118,12 +124,7 @@ class Memories:
         if missing:
             bodies = self._env.pool.map(self._body_of, missing, near=self._env.store.near)
             read = [key for key, body in zip(missing, bodies, strict=True) if body is not None]
-            rows = [
-                row
-                for key, body in zip(missing, bodies, strict=True)
-                for row in (decoded(MEMORY.read, key, body) if body is not None else ())
-                if not self._archive.has_erased(manifest, row)
-            ]
+            rows = list(self._counting(manifest, zip(missing, bodies, strict=True), known.packed))
             if rows:
                 known.index.add(memory.to_table(rows))
             known = replace(known, read=known.read.union(read))
@@ -156,6 +157,19 @@ class Memories:
         gone = self._archive.erased(manifest).get(origin_digest(scope.app_name, user_id, ""))
         if gone is not None:
             self._stamper.see(scope, stamp_text(gone.version, _LAST_COUNT, ""))
+
+    def _counting(
+        self,
+        manifest: Manifest,
+        entries: Iterable[tuple[str, bytes | None]],
+        packed: Collection[str],
+    ) -> Iterator[MemoryRow]:
+        """Yield the rows of entries, but what was erased, and what a fold has of packed ones."""
+        for key, body in entries:
+            for row in decoded(MEMORY.read, key, body) if body is not None else ():
+                if MEMORY.name_of(row) not in packed:
+                    if not self._archive.has_erased(manifest, row):
+                        yield row
 
     def _keep(self, scope: Scope, followed: Followed) -> None:
         self._cache.put(scope, followed.sized())
@@ -232,19 +246,11 @@ class Memories:
         packed = self._archive.folded(manifest)
         fresh = [key for key in keys if name_of(key) not in packed]
         bodies = self._env.pool.map(self._body_of, fresh, near=self._env.store.near)
+        entries = self._counting(manifest, zip(fresh, bodies, strict=True), packed)
         found: dict[str, MemoryRow] = {}
-        for rows in (
-            *map(memory.from_table, tables()),
-            *(
-                decoded(MEMORY.read, key, body)
-                for key, body in zip(fresh, bodies, strict=True)
-                if body is not None
-            ),
-        ):
-            for row in rows:
-                if not self._archive.has_erased(manifest, row):
-                    known = found.get(row.key)
-                    found[row.key] = row if known is None else memory.merge(known, row)
+        for row in chain(*map(memory.from_table, tables()), entries):
+            known = found.get(row.key)
+            found[row.key] = row if known is None else memory.merge(known, row)
         counting = (row for row in found.values() if row.ending not in found)
         return sorted(counting, key=lambda row: row.first_place)
 

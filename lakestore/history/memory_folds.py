@@ -1,0 +1,127 @@
+"""Folds of a scope's memories: many entries as one more, so that listings stay short without jobs.
+
+Owns when that is done, and what such a fold makes needless. What rows mean is nobody's here: a fold
+has the rows of its entries as they are, each with its own stamp.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from threading import Lock
+
+from lakestore.errors import LakeError, NotFoundError
+from lakestore.history.archive import MEMORY, Archive
+from lakestore.history.entries import decoded
+from lakestore.history.environment import Environment
+from lakestore.history.needless import Age
+from lakestore.log.entries import Entry, list_entries, name_of, parse_entry, put_entry
+from lakestore.log.keys import Scope, app_manifests
+from lakestore.log.stamps import Stamper
+from lakestore.storage import UnreadableError
+from lakestore.tables import memory
+from lakestore.tables.memory import MemoryRow
+
+logger = logging.getLogger(__name__)
+
+_ENTRIES = 64
+"""How many entries that are in no fold are worth one."""
+_FOLDS = 16
+"""How many folds are worth one."""
+_MOST_ROWS = 20_000
+"""Folds of more rows are left as they are: compaction is due."""
+
+
+class MemoryFolds:
+    """Puts folds and sweeps what old ones hold; of each scope one thread at a time."""
+
+    def __init__(self, environment: Environment, archive: Archive, stamper: Stamper) -> None:
+        self._env = environment
+        self._archive = archive
+        self._stamper = stamper
+        self._lock = Lock()
+        self._folding: set[Scope] = set()
+
+    def consider(self, scope: Scope, fresh: Iterable[str]) -> None:
+        """Fold the entries of a scope, soon and in another thread, if it is worth it.
+
+        Args:
+            scope: Whose.
+            fresh: The keys of those that are not packed.
+        """
+        if not (self._env.writable and self._env.rollups):
+            return
+        if not _chosen([entry for key in fresh if (entry := parse_entry(key)) is not None]):
+            return
+        with self._lock:
+            if scope in self._folding:
+                return
+            self._folding.add(scope)
+        self._env.upkeep(lambda: self.fold(scope))
+
+    def fold(self, scope: Scope) -> None:
+        """Put one fold of what is worth it, and sweep what an old one holds."""
+        try:
+            self._fold(scope)
+        except LakeError:
+            logger.warning("a fold of memories was not put. scope=%r", scope, exc_info=True)
+        finally:
+            with self._lock:
+                self._folding.discard(scope)
+
+    def _fold(self, scope: Scope) -> None:
+        prefix, started = scope.entries_in(MEMORY.entries), self._env.clock.elapsed()
+        listed = [entry for _, entry in list_entries(self._env.store, prefix)]
+        packed = self._archive.folded(self._archive.newest(app_manifests(scope.app_name)))
+        fresh = [entry for entry in listed if name_of(entry.key) not in packed]
+        held = _held(self._rows_of(fold) for fold in fresh if fold.is_fold)
+        chosen = _chosen([entry for entry in fresh if entry.stamp not in held])
+        rows = {(row.key, row.stamp): row for entry in chosen for row in self._rows_of(entry)}
+        if not rows or len(rows) > _MOST_ROWS or not self._env.is_young(started):
+            return  # what is old may be of entries that were packed, pruned and swept since
+        stamp = self._stamper.stamp([scope])
+        ours = put_entry(
+            self._env.store,
+            prefix,
+            stamp,
+            memory.encode(list(rows.values())),
+            fold=True,
+            clock=self._env.clock,
+            metrics=self._env.metrics,
+        )
+        self._sweep(prefix, ours)
+
+    def _sweep(self, prefix: str, ours: str) -> None:
+        """Delete what folds hold that are older than the grace, by the time of the store."""
+        store = self._env.store
+        created = {stored.key: stored for stored in store.list(prefix)}
+        age = Age.of(created[ours].modified if ours in created else 0.0, self._env.limits.grace)
+        entries = [entry for key in created if (entry := parse_entry(key)) is not None]
+        old = [entry for entry in entries if entry.is_fold and age.reaches(created[entry.key])]
+        stamps = {entry.key: _held([self._rows_of(entry)]) for entry in old}
+        for entry in entries:
+            covers = [held for key, held in stamps.items() if key > entry.key]
+            own = stamps.get(entry.key) if entry.is_fold else {entry.stamp}
+            if own and any(own <= held for held in covers):
+                store.delete(entry.key)
+
+    def _rows_of(self, entry: Entry) -> list[MemoryRow]:
+        """Return what an entry holds; nothing when it is gone, or nobody can read it."""
+        try:
+            return decoded(MEMORY.read, entry.key, self._env.store.get(entry.key))
+        except (NotFoundError, UnreadableError):
+            return []
+
+
+def _chosen(fresh: Sequence[Entry]) -> list[Entry]:
+    """Return what is to be folded of entries that no fold holds: all folds, or all others."""
+    folds = [entry for entry in fresh if entry.is_fold]
+    others = [entry for entry in fresh if not entry.is_fold]
+    if len(others) > _ENTRIES:
+        return others
+    return folds if len(folds) > _FOLDS else []
+
+
+def _held(folds: Iterable[Sequence[MemoryRow]]) -> set[str]:
+    """Return the stamps of the entries that folds hold; each holds whole ones."""
+    return {row.stamp for rows in folds for row in rows}

@@ -1,0 +1,96 @@
+"""Folds of memories: listings stay short where no job runs, and no answer changes by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lakestore.history import memory_folds
+from lakestore.jobs import check, compact, prune_memory, sweep
+from lakestore.log.keys import MEMORY_ENTRIES, Scope
+from tests.support.aging import APP, USER
+from tests.support.rebuilding import Remembering, entry, memories_of
+
+GRACE = 3_601.0
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Remembering]:
+    """A lake where four entries are worth a fold, and three folds another."""
+    monkeypatch.setattr(memory_folds, "_ENTRIES", 4)
+    monkeypatch.setattr(memory_folds, "_FOLDS", 2)
+    made = Remembering()
+    yield made
+    made.close()
+
+
+def add(kept: Remembering, first: int, count: int) -> None:
+    """Add facts one by one, and wait for what follows."""
+    for number in range(first, first + count):
+        kept.memories.add_memory(
+            app_name=APP, user_id=USER, memories=[entry(f"tea {number}", id=f"m{number:03}")]
+        )
+        kept.found(lake=kept.lake)
+        kept.lake._upkeep.submit(lambda: None).result()
+
+
+def keys(kept: Remembering) -> list[str]:
+    """Return the names of all entries."""
+    return [key.rpartition("/")[2] for key in kept.aging.store.names(MEMORY_ENTRIES)]
+
+
+def ids(kept: Remembering) -> list[str | None]:
+    """Return what a new process finds, in its order."""
+    return [name for name, _ in kept.found()]
+
+
+def test_listings_stay_short_without_jobs(kept: Remembering) -> None:
+    """Entries become folds, folds become one; what old ones hold goes after the grace."""
+    most = 0
+    for first in range(0, 60, 5):
+        add(kept, first, 5)
+        kept.aging.clock.advance(GRACE)
+        most = max(most, len(keys(kept)))
+    assert kept.found(limit=100) == [(f"m{n:03}", f"tea {n}") for n in range(60)]
+    assert most <= 20
+    assert check(kept.lake).findings == ()
+
+
+def test_compaction_packs_what_folds_hold_once(kept: Remembering) -> None:
+    """Also while the entries of a fold are still there; then all of them go."""
+    add(kept, 0, 12)
+    before = ids(kept)
+    assert any("f." in key for key in keys(kept))
+    compact(kept.lake)
+    assert ids(kept) == before
+    kept.aging.clock.advance(GRACE)
+    sweep(kept.lake)
+    assert (keys(kept), ids(kept)) == ([], before)
+    assert check(kept.lake).findings == ()
+
+
+def test_what_was_pruned_does_not_come_back_from_a_fold(kept: Remembering) -> None:
+    """Nor from a fold of what is packed and pruned, put by a process that did not know."""
+    add(kept, 0, 5)
+    late = kept.aging.open()
+    memories = memories_of(late)
+    memories.search_memory(app_name=APP, user_id=USER, query="tea")
+    compact(kept.lake)
+    kept.aging.pass_days(91)
+    prune_memory(kept.lake)
+    memories._memories._folds.fold(Scope(APP, USER))
+    compact(kept.lake)
+    assert ids(kept) == []
+
+
+def test_a_deleted_memory_stays_so_through_folds(kept: Remembering) -> None:
+    """A forget is a row like others, and as lasting."""
+    add(kept, 0, 3)
+    kept.memories.delete_memory(app_name=APP, user_id=USER, memory_id="m001")
+    for first in range(3, 40, 6):
+        add(kept, first, 6)
+        kept.aging.clock.advance(GRACE)
+    assert "m001" not in ids(kept)
+    add(kept, 1, 1)
+    assert "m001" not in ids(kept)
