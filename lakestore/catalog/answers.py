@@ -86,6 +86,8 @@ class Answer:
         return duckdb.DuckDBPyRelation
 
     def __getattr__(self, name: str) -> Any:
+        if name in Answer.__slots__:  # of one that is being copied
+            raise AttributeError(name)
         return self._read(lambda: getattr(self._now(), name))
 
     def _read(self, read: Callable[[], Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from copy import copy
 from datetime import UTC, datetime
 
 import duckdb
@@ -197,6 +198,7 @@ def test_relations_of_one_answer_are_of_one_moment(site: Site) -> None:
     assert sum(count for _, count in found) == len(answer) < EVENTS * len(USERS)
     assert isinstance(answer, duckdb.DuckDBPyRelation)
     assert "text" in answer
+    assert len(copy(answer)) == len(answer)
     assert answer["user_id"].distinct().order("user_id").fetchall()[0] == (USERS[0],)
 
 
