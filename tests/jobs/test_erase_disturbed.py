@@ -86,10 +86,11 @@ def test_an_append_during_the_delete_is_erased_too(aging: AgingLake) -> None:
 @pytest.mark.parametrize("kind", ["put", "get", "get_range", "list", "delete"])
 def test_a_crash_at_any_request_is_mended_by_running_again(kind: Kind) -> None:
     """Whichever request ends the job, running it again erases the user, and nobody else."""
+    whole = AgingLake(MemoryStore(clock=ManualClock()))
+    peopled(whole, compactions=1)
+    before = others_answers(whole)
     for nth in range(1, 200, 3 if kind in ("get", "get_range") else 1):
-        aging = AgingLake(MemoryStore(clock=ManualClock()))
-        peopled(aging, compactions=1)
-        before = others_answers(aging)
+        aging = whole.copy()
         failing = Nth(kind, nth)
         with suppress(StorageError):
             erase_user(aging.open(FailingStore(aging.store, failing)), APP, USER)
@@ -106,16 +107,17 @@ def test_a_crash_at_any_request_is_mended_by_running_again(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", ["put", "get", "list", "delete"])
 def test_a_crash_of_the_second_look_is_mended_by_another(kind: Kind) -> None:
     """Whichever request ends `finish`, calling it again is done, also where much landed late."""
+    begun = AgingLake(MemoryStore(clock=ManualClock()))
+    peopled(begun, compactions=1)
+    before = others_answers(begun)
+    old = {s.key: begun.store.get(s.key) for s in begun.store.list("") if USER in s.key}
+    packs = {s.key: begun.store.get(s.key) for s in begun.store.list("packs/")}
+    first = erase(begun)
+    for key, body in {**old, **packs}.items():
+        with suppress(AlreadyExistsError):
+            begun.store.put_if_absent(key, body)
     for nth in range(1, 200):
-        aging = AgingLake(MemoryStore(clock=ManualClock()))
-        peopled(aging, compactions=1)
-        before = others_answers(aging)
-        old = {s.key: aging.store.get(s.key) for s in aging.store.list("") if USER in s.key}
-        packs = {s.key: aging.store.get(s.key) for s in aging.store.list("packs/")}
-        receipt = erase(aging)
-        for key, body in {**old, **packs}.items():
-            with suppress(AlreadyExistsError):
-                aging.store.put_if_absent(key, body)
+        aging, receipt = begun.copy(), first
         failing = Nth(kind, nth)
         with suppress(StorageError):
             receipt = receipt.finish(aging.open(FailingStore(aging.store, failing)))

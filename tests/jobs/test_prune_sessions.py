@@ -203,11 +203,12 @@ def test_a_crash_at_any_request_is_mended_by_running_again(
     prune: Callable[..., Any], _days: str, kind: Kind
 ) -> None:
     """Whichever request ends the job, the next run does the rest, and nothing else is lost."""
-    finished = _aged()
+    begun = _aged()
+    finished = begun.copy()
     prune(finished.lake)
     expected = _seen(finished)
     for nth in range(1, 60):
-        aging = _aged()
+        aging = begun.copy()
         failing = Nth(kind, nth)
         with suppress(StorageError):
             prune(aging.open(FailingStore(aging.store, failing)))

@@ -12,7 +12,7 @@ from google.genai import types
 
 from lakestore import Lake, LakeSessionService
 from lakestore.adk.sync import SyncSessionService
-from lakestore.storage import ObjectStore
+from lakestore.storage import MemoryStore, ObjectStore
 from tests.support.clocks import ManualClock
 
 APP = "travel"
@@ -33,6 +33,16 @@ class AgingLake:
     def open(self, store: ObjectStore | None = None, **options: Any) -> Lake:
         """Open it as one more process."""
         return Lake(store or self.store, clock=self.clock, **options)
+
+    def copy(self) -> AgingLake:
+        """Return a lake in memory with the same objects at this time, as a new process finds it."""
+        clock = ManualClock(self.clock.wall(), self.clock.elapsed())
+        store = MemoryStore(clock=ManualClock(0.0))
+        for stored in self.store.list(""):
+            store._clock = ManualClock(stored.modified)
+            store.put_if_absent(stored.key, self.store.get(stored.key))
+        store._clock = clock
+        return AgingLake(store, clock)
 
     def service_of(self, lake: Lake) -> SyncSessionService:
         return LakeSessionService(lake).sync

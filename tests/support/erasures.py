@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -31,9 +32,13 @@ def _cells(value: object) -> Iterator[str]:
         yield str(value)
 
 
-def _decoded(key: str, body: bytes) -> Iterator[str]:
-    """Yield the key, the raw bytes, and every value and statistic that they hold."""
-    yield key
+@lru_cache(2_000)
+def _decoded(body: bytes) -> tuple[str, ...]:
+    """Return the raw bytes, and every value and statistic that they hold."""
+    return tuple(_texts(body))
+
+
+def _texts(body: bytes) -> Iterator[str]:
     yield body.decode("latin-1")
     if body.startswith(b"PAR1"):
         file = pq.ParquetFile(io.BytesIO(body))
@@ -54,7 +59,7 @@ def mentions(store: ObjectStore, *words: str) -> list[str]:
     return [
         stored.key
         for stored in store.list("")
-        if any(pattern.search(text) for text in _decoded(stored.key, store.get(stored.key)))
+        if any(map(pattern.search, (stored.key, *_decoded(store.get(stored.key)))))
     ]
 
 
