@@ -167,9 +167,9 @@ class Memories:
         """Yield the rows of entries, but what was erased, and what a fold has of packed ones."""
         for key, body in entries:
             for row in decoded(MEMORY.read, key, body) if body is not None else ():
-                if MEMORY.name_of(row) not in packed:
-                    if not self._archive.has_erased(manifest, row):
-                        yield row
+                is_packed = MEMORY.name_of(row) in packed
+                if not is_packed and not self._archive.has_erased(manifest, row):
+                    yield row
 
     def _keep(self, scope: Scope, followed: Followed) -> None:
         self._cache.put(scope, followed.sized())
