@@ -9,16 +9,20 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 
-import bm25s.stopwords
 import Stemmer
 
 from lakestore.checks import check_choice
 from lakestore.tables.words import folded
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of its progress bar, which misses widgets in some notebooks
+    import bm25s.stopwords
 
 # Han, kana, Hangul (whose particles stick to words), Thai, Lao, Tibetan, Burmese and Khmer.
 _UNSPACED = re.compile(

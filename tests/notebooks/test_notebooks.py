@@ -49,10 +49,10 @@ def test_it_runs(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(pictures) >= len([cell for cell in drawn if "use_svg" not in cell.source])
 
 
-def test_they_are_four() -> None:
-    """Quickstart, history, one conversation, archive; each named in the folder's README."""
+def test_they_are_five() -> None:
+    """Quickstart, history, one conversation, archive, memory; each named in the README."""
     told = (ROOT / "notebooks" / "README.md").read_text("utf-8")
-    assert len(NOTEBOOKS) == 4
+    assert len(NOTEBOOKS) == 5
     assert [path.name for path in NOTEBOOKS if path.name not in told] == []
 
 
