@@ -43,9 +43,11 @@ class Scale:
     """Users of one event each."""
     memories: int
     """Of one user."""
+    remembered: int
+    """Users of a session of fifty events each, of which memories are made."""
 
 
-SMALL = Scale("small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), (40, 1_500), 300)
+SMALL = Scale("small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), (40, 1_500), 300, 12)
 """Shows that everything runs; says nothing about speed."""
 FULL = Scale(
     "full",
@@ -61,6 +63,7 @@ FULL = Scale(
     ((10_000, 10), (20_000, 50)),
     (1_000, 1_000_000),
     100_000,
+    2_000,
 )
 """The sizes that the targets are about."""
 
