@@ -17,7 +17,8 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from lakestore import Lake, LakeMemoryService, LakeSessionService
 from lakestore.jobs import rebuild_memory
 from tests.benchmarks.archive import user, write_archive
-from tests.benchmarks.histories import APP, SESSION
+from tests.benchmarks.histories import APP
+from tests.benchmarks.large import SESSION
 from tests.benchmarks.measuring import OURS, Figures, Scale, Stopwatch, take_turns
 
 Services = tuple[BaseSessionService, BaseMemoryService]
