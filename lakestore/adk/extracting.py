@@ -31,8 +31,6 @@ R = TypeVar("R")
 
 Per = Literal["session", "user"]
 
-NEVER = stamp_text(0, 0, "0" * 16)
-"""The stamp of what is not added yet."""
 _AT_ONCE = 16
 """How many calls of an async extractor are under way at once."""
 
@@ -103,7 +101,7 @@ class Extraction:
     def run(self, sessions: Sequence[Told]) -> tuple[list[MemoryRow], list[Failure]]:
         """Return the memories of some sessions, of each user's all if it is `per` user.
 
-        They are added `NEVER` yet; of two with one key the first is returned.
+        They have neither stamp nor time yet; of two with one key the first is returned.
         """
         failures: list[Failure] = []
         if self.extractor is None:
@@ -112,7 +110,7 @@ class Extraction:
             rows = list(self._extracted(sessions, failures))
         found: dict[tuple[str | None, str], MemoryRow] = {}
         for row in rows:
-            found.setdefault((row.user_id, row.key), replace(row, stamp=NEVER))
+            found.setdefault((row.user_id, row.key), row)
         return self._embedded(list(found.values())), failures
 
     def _embedded(self, rows: list[MemoryRow]) -> list[MemoryRow]:
@@ -163,9 +161,10 @@ def _as_added(told: Told, taste: Taste) -> Iterator[MemoryRow]:
     """Yield what adding the session would remember."""
     source = _source(told.key, told.version)
     for row in told.rows:
-        made = of_event(source, json.loads(row.event_json or "{}"), taste)
+        event = json.loads(row.event_json or "{}")
+        made = of_event(source, event, taste, place=_place(row), extracted=True)
         if made is not None:
-            yield replace(made, place=_place(row), extracted=True)
+            yield made
 
 
 def _source(key: SessionKey, version: int) -> Source:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lakestore.log.keys import Scope
+from lakestore.log.stamps import stamp_text
 from lakestore.search.rows import Rows
 from lakestore.tables.memory import MemoryRow
 from lakestore.tables.state import to_json, to_utf8
 from lakestore.tables.thin import content_text, field, microseconds
 from lakestore.tables.words import searchable_words
 
+NEVER = stamp_text(0, 0, "0" * 16)
+"""The stamp of what is not added yet."""
 _KEPT = (
     *("source_user_id", "version", "event_id", "invocation_id"),
     *("author", "tool_call_id", "event_time"),
@@ -52,10 +55,12 @@ class Taste:
         return "\n".join([*([found] if found is not None else []), *called]) or found
 
 
-def of_event(source: Source, event: Mapping[str, Any], taste: Taste) -> MemoryRow | None:
+def of_event(
+    source: Source, event: Mapping[str, Any], taste: Taste, **more: Any
+) -> MemoryRow | None:
     """Return what is remembered of an event, as ADK writes it by alias; None without text or id.
 
-    It has neither stamp nor time yet.
+    It has neither stamp nor time yet. `more` are other fields of the row.
     """
     content = field(event, "content")
     parts = [part for part in field(content, "parts") or () if isinstance(part, dict)]
@@ -65,14 +70,18 @@ def of_event(source: Source, event: Mapping[str, Any], taste: Taste) -> MemoryRo
     event_id = _text(field(event, "id"))
     if event_id is None:
         return None
-    row = of_content(source, event_id, content, text, source.metadata)
-    return replace(
-        row,
+    return of_content(
+        source,
+        event_id,
+        content,
+        text,
+        source.metadata,
         event_id=event_id,
         invocation_id=_text(field(event, "invocation_id")),
         author=_text(field(event, "author")),
         tool_call_id=_call_in(parts),
         event_time=microseconds(field(event, "timestamp")),
+        **more,
     )
 
 
@@ -82,6 +91,8 @@ def of_content(
     content: Mapping[str, Any],
     text: str | None,
     metadata: Mapping[str, Any] | None,
+    place: str | None = None,
+    **more: Any,
 ) -> MemoryRow:
     """Return a row with a content as ADK writes it, and the text that is searched of it."""
     return MemoryRow(
@@ -89,9 +100,9 @@ def of_content(
         user_id=source.user_id,
         id=memory_id,
         kind="add",
-        stamp="",
+        stamp=NEVER,
         ordinal=0,
-        place=None,
+        place=place,
         inserted_at=0,
         session_id=source.session_id,
         source_user_id=source.source_user_id,
@@ -100,6 +111,7 @@ def of_content(
         text=text,
         words=tuple(sorted(searchable_words(text or ""))),
         custom_metadata=to_json(metadata) if metadata else None,
+        **more,
     )
 
 
@@ -115,7 +127,7 @@ def forget_of(scope: Scope, rows: Rows, number: int) -> MemoryRow:
         user_id=scope.user_id,
         id=memory_id,
         kind="forget",
-        stamp="",
+        stamp=NEVER,
         ordinal=0,
         place=rows.place(number),
         inserted_at=0,

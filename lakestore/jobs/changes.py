@@ -28,7 +28,7 @@ from lakestore.history.keyed import KeyedRow
 from lakestore.jobs.erasure import Keep, log_of_row
 from lakestore.jobs.origins import Predecessors
 from lakestore.jobs.run_files import RUN_GROUP_ROWS, WHOLE_BELOW, Runs, RunWriter
-from lakestore.jobs.swapping import Pairing, Swap
+from lakestore.jobs.swapping import Comparison, Pairing, Swap
 from lakestore.log.keys import (
     app_manifests,
     app_packs,
@@ -121,6 +121,8 @@ class Publisher:
         """Which sessions' changes counted, in what was published last."""
         self.published_rows: Mapping[str, frozenset[Place]] = {}
         """By table of keyed rows, which of them were new in it."""
+        self.comparison = Comparison()
+        """How both sides of a swap differed in it."""
 
     def publish(self, changes: Changes) -> Manifest | None:
         """Make `changes` part of the newest manifest and create the next one.
@@ -261,7 +263,9 @@ class Publisher:
                     beside, newest, (), drop if has_some else None
                 )
         if changes.swap is not None:
-            found.update(Pairing(self._archive, newest, changes.swap).put(self._writer))
+            pairing = Pairing(self._archive, newest, changes.swap)
+            found.update(pairing.put(self._writer))
+            self.comparison = pairing.comparison
         return found
 
     def _forgotten(

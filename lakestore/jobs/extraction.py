@@ -7,12 +7,15 @@ that follows from what it was made of, so that a rebuild which is run again find
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from heapq import merge
 from itertools import islice
+
+import pyarrow as pa
 
 from lakestore.adk.extracting import Extraction, Failure, Told
 from lakestore.errors import AlreadyExistsError, FormatError, NotFoundError, StorageError
@@ -228,33 +231,49 @@ class _Part:
         return replace(like, low=self.low, high=self.last, size=self.events)
 
 
-def drafted_rows(environment: Environment, drafts: Iterable[Drafted]) -> Iterator[MemoryRow]:
+def drafted_rows(
+    environment: Environment, drafts: Iterable[Drafted], stamp: str, now: int
+) -> Iterator[MemoryRow]:
     """Yield the rows of drafts, whose sessions are apart, ascending by place.
+
+    Args:
+        environment: Where they are.
+        drafts: In any order.
+        stamp: That of all rows.
+        now: When they are added, in microseconds since 1970 UTC.
 
     Raises:
         NotFoundError: one was deleted meanwhile.
         FormatError: one is damaged.
         StorageError: the store failed.
     """
+    read = partial(_rows_in, environment, stamp, now)
     together: list[Drafted] = []
     for drafted in sorted(drafts, key=lambda one: one.low):
         if together and together[-1].high[0] != drafted.low[0]:
-            yield from _merged(environment, together)
+            yield from _merged(read, together)
             together = []
         together.append(drafted)
-    yield from _merged(environment, together)
+    yield from _merged(read, together)
 
 
-def _merged(environment: Environment, drafts: Sequence[Drafted]) -> Iterator[MemoryRow]:
+def _merged(
+    read: Callable[[str], Iterator[MemoryRow]], drafts: Sequence[Drafted]
+) -> Iterator[MemoryRow]:
     """Yield the rows of drafts that may have rows of one user."""
-    streams = (_rows_in(environment, drafted.key) for drafted in drafts if drafted.key)
-    return merge(*streams, key=MEMORY.place)
+    streams = [read(drafted.key) for drafted in drafts if drafted.key]
+    return streams[0] if len(streams) == 1 else merge(*streams, key=MEMORY.place)
 
 
-def _rows_in(environment: Environment, key: str) -> Iterator[MemoryRow]:
+def _rows_in(environment: Environment, stamp: str, now: int, key: str) -> Iterator[MemoryRow]:
     file = open_parquet(environment.store.get(key), memory.SCHEMA)
     for group in range(file.num_row_groups):
-        yield from memory.from_table(read_groups(file, [group]))
+        table = read_groups(file, [group])
+        for name, value in (("stamp", stamp), ("inserted_at", now)):
+            column = pa.array([value] * table.num_rows, memory.SCHEMA.field(name).type)
+            number = memory.SCHEMA.get_field_index(name)
+            table = table.set_column(number, memory.SCHEMA.field(name), column)
+        yield from memory.from_table(table)
 
 
 def _is_there(environment: Environment, key: str) -> bool:

@@ -182,9 +182,9 @@ class _Rebuild:
         drafts = self._draft(base, task_events)
         failures = tuple(failure for one in drafts for failure in one.failures)
         swap = self._swap(base, drafts, failures, stamp, now)
-        comparison = self._compare(swap)
-        if not dry_run and (comparison.before or comparison.after):
-            Publisher(self._env, self._archive, self._app).publish(Changes(swap=swap))
+        comparison = Comparison()
+        if base.table(MEMORY.name).runs or any(one.key for one in drafts):
+            comparison = swapped(self._lake, swap, dry_run=dry_run)
         self._drop_drafts()
         return RebuildReport(
             self._app,
@@ -229,9 +229,7 @@ class _Rebuild:
         failed = {(one.user_id, one.session_id) for one in failures}
         since = None if self._task.since is None else self._task.since * 1_000_000
 
-        def rows() -> Iterator[MemoryRow]:
-            for number, row in enumerate(drafted_rows(self._env, drafts)):
-                yield replace(row, stamp=stamp, ordinal=number % 2**31, inserted_at=now)
+        rows = partial(drafted_rows, self._env, drafts, stamp, now)
 
         def replaces(row: MemoryRow) -> bool:
             if row.user_id is None or not (row.event_id is not None or row.extracted):
@@ -243,15 +241,29 @@ class _Rebuild:
         marker = _marker(self._app, self._user, stamp, now)
         return Swap(base, self._user, rows, replaces, marker, puts_aside=True)
 
-    def _compare(self, swap: Swap) -> Comparison:
-        newest = newest_of(self._lake, self._app)
-        return Pairing(self._archive, newest, swap).compared()
-
     def _drop_drafts(self) -> None:
         """Delete what was drafted: a sweep does it if this does not."""
         for key in list(self._env.store.names(app_drafts(self._app))):
             with suppress(StorageError):
                 self._env.store.delete(key)
+
+
+def swapped(lake: Lake, swap: Swap, *, dry_run: bool) -> Comparison:
+    """Publish a swap, or only see what would come of it; return how both sides differ.
+
+    Raises:
+        ConflictError: another one came between, or other jobs keep publishing.
+        FormatError, StorageError: what is packed could not be read, or nothing was published.
+    """
+    archive, app_name = lake.sessions.archive, swap.base.app_name
+    if dry_run:
+        pairing = Pairing(archive, newest_of(lake, app_name), swap)
+        for _ in pairing.kept():
+            pass
+        return pairing.comparison
+    publisher = Publisher(lake.environment, archive, app_name)
+    publisher.publish(Changes(swap=swap))
+    return publisher.comparison
 
 
 def _marker(app_name: str, user_id: str | None, stamp: str, now: int) -> MemoryRow:
@@ -332,8 +344,7 @@ def restore_memory(
         restored = replace(markers[None], user_id=user_id, source_user_id=user_id, id=_RESTORED)
         restored = replace(restored, stamp=stamp_text(now, 0, lake.environment.new_token()))
     swap = Swap(base, user_id, rows, replaces, restored, puts_aside=False)
-    comparison = Pairing(archive, base, swap).compared()
-    Publisher(lake.environment, archive, app_name).publish(Changes(swap=swap))
+    comparison = swapped(lake, swap, dry_run=False)
     elapsed = int((lake.clock.elapsed() - started) * 1_000)
     return RestoreReport(app_name, comparison, elapsed)
 

@@ -6,7 +6,7 @@ ended, whichever is brought back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby
@@ -107,6 +107,8 @@ class Pairing:
         self._archive = archive
         self._newest = newest
         self._swap = swap
+        self.comparison = Comparison()
+        """How what comes differs from what goes, as far as it was told."""
         self._is_base = newest.table(MEMORY.name) == swap.base.table(MEMORY.name)
 
     def put(self, writer: RunWriter) -> dict[str, Runs]:
@@ -117,11 +119,12 @@ class Pairing:
         }
 
     def kept(self) -> Iterator[MemoryRow]:
-        """Yield what is remembered then, ascending by place."""
-        forgotten = self._forgotten()
+        """Yield what is remembered then, ascending by place; then `comparison` tells of it."""
+        self.comparison, forgotten = Comparison(), self._forgotten()
         for met in self._met():
-            new = self._coming(met, forgotten)
-            stays = None if self._is_replaced(met) else met.packed
+            new, is_replaced = self._coming(met, forgotten), self._is_replaced(met)
+            self.comparison.note(met.packed if is_replaced else None, new)
+            stays = None if is_replaced else met.packed
             if new is not None and stays is not None:
                 yield memory.merge(stays, new)
             elif new is not None:
@@ -134,18 +137,9 @@ class Pairing:
         swap = self._swap
         others = (row for row in self._rows(PREVIOUS, self._newest) if not swap.is_of(row))
         marker = [] if swap.marker is None else [swap.marker]
-        replaced = (met.packed for met in self._met() if self._is_replaced(met))
+        replaced = (met.packed for met in self._met(new=()) if self._is_replaced(met))
         aside = (row for row in replaced if row) if swap.puts_aside else ()
         yield from merge(marker, aside, others, key=PREVIOUS.place)
-
-    def compared(self) -> Comparison:
-        """Return how what comes differs from what goes."""
-        found, forgotten = Comparison(), self._forgotten()
-        for met in self._met():
-            new = self._coming(met, forgotten)
-            old = met.packed if self._is_replaced(met) else None
-            found.note(old, new)
-        return found
 
     def _forgotten(self) -> set[Place]:
         rows = self._rows(MEMORY, self._newest)
@@ -176,10 +170,11 @@ class Pairing:
             and self._swap.replaces(packed)
         )
 
-    def _met(self) -> Iterator[Met]:
+    def _met(self, new: Iterable[MemoryRow] | None = None) -> Iterator[Met]:
+        """Yield what is at each place, with the swap's new rows or others."""
         streams = [
             _tagged("packed", self._rows(MEMORY, self._newest)),
-            _tagged("new", self._swap.rows()),
+            _tagged("new", self._swap.rows() if new is None else new),
         ]
         if not self._is_base:
             streams.append(_tagged("base", self._rows(MEMORY, self._swap.base)))
@@ -199,7 +194,7 @@ def _name(said: list[str], row: MemoryRow) -> None:
         said.append(row.text or "")
 
 
-def _tagged(tag: str, rows: Iterator[MemoryRow]) -> Iterator[tuple[Place, str, MemoryRow]]:
+def _tagged(tag: str, rows: Iterable[MemoryRow]) -> Iterator[tuple[Place, str, MemoryRow]]:
     return ((MEMORY.place(row), tag, row) for row in rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from json.encoder import encode_basestring
 from operator import attrgetter
 from typing import Literal
 
@@ -11,7 +12,6 @@ import pyarrow as pa
 
 from lakestore.errors import FormatError
 from lakestore.tables.parquet import open_parquet, read_groups, write_small
-from lakestore.tables.state import to_json
 
 Kind = Literal["add", "forget", "swap"]
 ENTRY_KINDS = ("add", "forget")
@@ -104,12 +104,15 @@ class MemoryRow:
         """
         if self.kind == "swap":
             return ""
-        return to_json([self.id] if self.kind == "forget" else [self.id, self.session_id])
+        if self.kind == "forget":
+            return forget_key(self.id)
+        session = "null" if self.session_id is None else encode_basestring(self.session_id)
+        return f"[{encode_basestring(self.id)},{session}]"
 
     @property
     def ending(self) -> str | None:
         """The key of the forget that would end it; None for what is no add."""
-        return to_json([self.id]) if self.kind == "add" else None
+        return forget_key(self.id) if self.kind == "add" else None
 
     @property
     def first_place(self) -> str:
@@ -129,6 +132,11 @@ class MemoryRow:
             return (whole,)  # of an unknown version it may be of what was begun under that id since
         own = (self.session_id, self.version)
         return (own,) if self.extracted else (whole, own)
+
+
+def forget_key(memory_id: str) -> str:
+    """Return the key of the forget of an id."""
+    return f"[{encode_basestring(memory_id)}]"
 
 
 def merge(one: MemoryRow, other: MemoryRow) -> MemoryRow:
