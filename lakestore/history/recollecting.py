@@ -144,7 +144,8 @@ def _call_in(parts: list[dict[str, Any]]) -> str | None:
     """Return the id of the first function call, or answer to one, among `parts`."""
     for part in parts:
         for name in ("function_call", "function_response"):
-            found = field(field(part, name), "id")
+            call = field(part, name)
+            found = None if call is None else field(call, "id")
             if isinstance(found, str):
                 return to_utf8(found)
     return None

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from heapq import merge
-from itertools import islice
 
 import pyarrow as pa
 
@@ -30,7 +29,7 @@ from lakestore.storage import UnreadableError
 from lakestore.tables import memory
 from lakestore.tables.events import EventRow, event_time
 from lakestore.tables.memory import MemoryRow
-from lakestore.tables.parquet import GroupWriter, open_parquet, read_groups
+from lakestore.tables.parquet import open_parquet, read_groups, write_small
 from lakestore.tables.runs import SessionRow
 
 logger = logging.getLogger(__name__)
@@ -284,7 +283,5 @@ def _is_there(environment: Environment, key: str) -> bool:
 
 
 def _encode(rows: Sequence[MemoryRow]) -> bytes:
-    writer, left = GroupWriter(memory.SCHEMA), iter(rows)
-    while group := list(islice(left, _ROWS_IN_GROUP)):
-        writer.write(memory.to_table(group))
-    return writer.close()
+    """Return a draft, which is read once: nothing is spent on making it small."""
+    return write_small(memory.to_table(rows), group_rows=_ROWS_IN_GROUP)

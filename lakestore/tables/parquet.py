@@ -17,7 +17,7 @@ _LEVEL = 6
 """Of zstd, where much is written once and kept; see DECISIONS."""
 
 
-def write_small(table: pa.Table, *, compress: bool = False) -> bytes:
+def write_small(table: pa.Table, *, compress: bool = False, group_rows: int | None = None) -> bytes:
     """Return a table of a few rows, lean: no dictionaries, statistics or embedded Arrow schema.
 
     Encoding is most of the CPU of an append; compressing a few hundred bytes would double it.
@@ -26,6 +26,7 @@ def write_small(table: pa.Table, *, compress: bool = False) -> bytes:
     pq.write_table(
         table,
         sink,
+        row_group_size=group_rows,
         compression="zstd" if compress else "none",
         use_dictionary=False,
         write_statistics=False,
@@ -53,13 +54,13 @@ def write_large(table: pa.Table, group_rows: int) -> bytes:
 
 
 _TEXT, _NUMBER = "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BINARY_PACKED"
-_LONG = dict.fromkeys(("event_json", "state_delta", "text", "error_message"), _TEXT)
+_LONG = dict.fromkeys(("event_json", "state_delta", "text", "content", "error_message"), _TEXT)
 """Long texts, whose statistics would be most of a footer and tell nothing."""
 _ENCODINGS = {
     **_LONG,
     **dict.fromkeys(("token", "previous"), _TEXT),
     **dict.fromkeys(("version", "committed_at", "event_time"), _NUMBER),
-    **dict.fromkeys(("stamp", "id"), "DELTA_BYTE_ARRAY"),
+    **dict.fromkeys(("stamp", "id", "key", "place"), "DELTA_BYTE_ARRAY"),
 }
 """Of columns whose values do not repeat; all others have dictionaries."""
 

@@ -21,6 +21,8 @@ def folded(text: str) -> str:
 
 def query_words(query: str) -> set[str]:
     """Return what is looked for: runs of letters, digits and `_`, in lower case."""
+    if query.isascii():
+        return set(_WORD.findall(query.lower()))
     found = _WORD.findall(unicodedata.normalize("NFC", query))
     # Not the other way round: the lower case of one letter may be several characters, and not
     # all of them letters.
@@ -34,6 +36,8 @@ def searchable_words(text: str) -> set[str]:
     Japanese put no blanks around a Latin word. A part of a run is no word.
     """
     words = query_words(text)
+    if text.isascii():
+        return words
     mixed = [word for word in words if not word.isascii()]
     words.update("".join(run) for word in mixed for _, run in groupby(word, _is_latin))
     return words
