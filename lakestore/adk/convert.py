@@ -99,7 +99,7 @@ def to_draft(event: Event) -> Draft:
         text = event.model_dump_json(exclude_none=True, by_alias=True, warnings="error")
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            f"an event cannot be written as JSON. event_id={event.id!r} {_reason(error)}"
+            f"an event cannot be written as JSON. event_id={event.id!r} {reason_of(error)}"
         ) from None
     return Draft(event.id, text, stored, given)
 
@@ -126,7 +126,7 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return why pydantic refused, without the values that its warnings quote."""
     text = str(error)
     return "" if "input_value" in text else f"reason={text}"

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, cast, get_args
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, get_args
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
-from google.genai import types
 
 from lakestore.adk.appending import check_events, key_of
-from lakestore.adk.convert import json_metadata, to_draft
+from lakestore.adk.convert import to_draft
+from lakestore.adk.memory_entries import (
+    MemoryHistory,
+    MemoryScope,
+    author_of,
+    check_memories,
+    content_of,
+    entry_of,
+    history_of,
+    metadata_of,
+    micros_of,
+)
 from lakestore.adk.rankings import RankingName, ranking_of
 from lakestore.checks import check_choice, check_flag, check_number, check_text
 from lakestore.errors import InputError, ReadOnlyError
@@ -28,32 +38,9 @@ from lakestore.lake import Lake
 from lakestore.log.keys import Scope, check_id
 from lakestore.search.embedding import Embedder, embed
 from lakestore.search.filters import filter_of
-from lakestore.search.index import Hit, Index
+from lakestore.search.index import Index
 from lakestore.search.rows import Rows
 from lakestore.tables.memory import MemoryRow
-
-MemoryScope = Literal["user", "app"]
-"""Whose memory: the user's own, or what all users of the app share."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryHistory:
-    """Where one memory came from, and what became of it."""
-
-    memory_id: str
-    scope: MemoryScope
-    session_id: str | None = field(repr=False)
-    """The session; None for none."""
-    event_id: str | None = field(repr=False)
-    invocation_id: str | None
-    author: str | None = field(repr=False)
-    tool_call_id: str | None
-    """The function call that it came from, or answers."""
-    added: datetime
-    """When it was added first, UTC."""
-    changed: datetime
-    """When it was added last, or forgotten, UTC."""
-    forgotten: bool
 
 
 class SyncMemoryService:
@@ -115,7 +102,7 @@ class SyncMemoryService:
         scope: MemoryScope = "user",
     ) -> None:
         """See `LakeMemoryService.add_events_to_memory`."""
-        metadata = _metadata(custom_metadata)
+        metadata = metadata_of(custom_metadata)
         source = replace(
             self._source(app_name, user_id, scope),
             session_id=None if session_id is None else check_id("session_id", session_id),
@@ -145,20 +132,18 @@ class SyncMemoryService:
     ) -> None:
         """See `LakeMemoryService.add_memory`."""
         source = self._source(app_name, user_id, scope)
-        shared = _metadata(custom_metadata) or {}
-        self._add(source, [self._explicit(source, entry, shared) for entry in memories])
+        shared = metadata_of(custom_metadata) or {}
+        entries = check_memories(memories)
+        self._add(source, [self._explicit(source, entry, shared) for entry in entries])
 
     def _explicit(self, source: Source, entry: MemoryEntry, shared: dict[str, Any]) -> MemoryRow:
-        if not isinstance(entry, MemoryEntry):
-            raise InputError(f"memories are ADK's MemoryEntry. type={type(entry).__name__}")
         token = self.lake.environment.new_token
         memory_id = token() + token() if entry.id is None else check_id("a memory's id", entry.id)
-        content = _json_content(entry.content)
+        content = content_of(entry.content)
         text = self._taste.text(content.get("parts") or [])
-        metadata = shared | (_metadata(entry.custom_metadata) or {})
+        metadata = shared | (metadata_of(entry.custom_metadata) or {})
         row = of_content(source, memory_id, content, text, metadata)
-        author = None if entry.author is None else check_text("author", entry.author)
-        return replace(row, author=author, event_time=_micros(entry.timestamp))
+        return replace(row, author=author_of(entry.author), event_time=micros_of(entry.timestamp))
 
     def _add(self, source: Source, rows: Sequence[MemoryRow]) -> None:
         """Store those of `rows` that are new, or say something else than what is there."""
@@ -201,7 +186,7 @@ class SyncMemoryService:
         where = filter_of(since, until, session_ids, authors, metadata)
         indexes = self._memories.indexes(scopes)
         hits = self._memories.ranking.rank(indexes, query, most, where)
-        return SearchMemoryResponse(memories=[_entry(hit) for hit in hits])
+        return SearchMemoryResponse(memories=[entry_of(hit) for hit in hits])
 
     def delete_memory(
         self,
@@ -276,7 +261,7 @@ class SyncMemoryService:
         source = self._source(app_name, user_id, scope)
         check_id("memory_id", memory_id)
         rows = self._memories.rows(Scope(source.app_name, source.user_id))
-        return [_history(row, scope) for row in rows if row.id == memory_id]
+        return [history_of(row, scope) for row in rows if row.id == memory_id]
 
     def _source(self, app_name: str, user_id: str, scope: object) -> Source:
         check_id("app_name", app_name)
@@ -316,68 +301,3 @@ def _news(known: Rows, row: MemoryRow) -> MemoryRow | None:
 
 
 _TELLING = ("content", "text", "author", "event_time", "custom_metadata")
-
-
-def _entry(hit: Hit) -> MemoryEntry:
-    values = hit.values
-    metadata, micros = values["custom_metadata"], values["event_time"]
-    return MemoryEntry(
-        id=hit.key[1],
-        content=types.Content.model_validate_json(values["content"]),
-        author=values["author"],
-        timestamp=None if micros is None else _time(micros).isoformat(),
-        custom_metadata={} if metadata is None else json.loads(metadata),
-    )
-
-
-def _history(row: MemoryRow, scope: MemoryScope) -> MemoryHistory:
-    return MemoryHistory(
-        row.id,
-        scope,
-        row.session_id,
-        row.event_id,
-        row.invocation_id,
-        row.author,
-        row.tool_call_id,
-        _time(int(row.first_place[:17])),
-        _time(row.inserted_at),
-        row.kind == "forget",
-    )
-
-
-def _time(micros: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-
-
-def _micros(timestamp: str | None) -> int | None:
-    """Return the time of a memory that is added by hand; one without a zone is in UTC."""
-    if timestamp is None:
-        return None
-    try:
-        time = datetime.fromisoformat(check_text("timestamp", timestamp))
-    except ValueError:
-        raise InputError(
-            "the timestamp of a memory is a time as ISO 8601 has it, such as"
-            " 2026-03-10T08:00:00+00:00"
-        ) from None
-    time = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-
-
-def _metadata(given: Mapping[str, object] | None) -> dict[str, Any] | None:
-    """Return custom metadata as JSON types.
-
-    Raises:
-        InputError: it is no mapping, or holds what JSON cannot.
-    """
-    return None if given is None else json_metadata(given)
-
-
-def _json_content(content: types.Content) -> dict[str, Any]:
-    try:
-        found = json.loads(
-            content.model_dump_json(exclude_none=True, by_alias=True, warnings="error")
-        )
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"the content of a memory cannot be written as JSON: {error}") from None
-    return cast(dict[str, Any], found)
