@@ -39,7 +39,7 @@ from lakestore.log.keys import Scope, check_id
 from lakestore.search.embedding import Embedder, embed
 from lakestore.search.filters import filter_of
 from lakestore.search.index import Index
-from lakestore.search.rows import Rows
+from lakestore.search.rows import Rows, session_of
 from lakestore.tables.memory import MemoryRow
 
 
@@ -286,18 +286,18 @@ def _news(known: Rows, row: MemoryRow) -> MemoryRow | None:
     """Return what of `row` is to be stored; None when it is known, or forgotten."""
     if known.is_forgotten(row.id):
         return None
-    for number in known.find(row.id):
-        if known.keys[number][0] == row.session_id:
-            there = known.shown(number)
-            # Adding again without metadata takes none away.
-            merged = replace(
-                row,
-                custom_metadata=row.custom_metadata or there["custom_metadata"],
-                place=known.place(number),
-            )
-            is_same = all(there[name] == getattr(merged, name) for name in _TELLING)
-            return None if is_same else merged
-    return row
+    number = known.at(session_of(row.source_user_id, row.session_id), row.id)
+    if number is None:
+        return row
+    there = known.shown(number)
+    # Adding again without metadata takes none away.
+    merged = replace(
+        row,
+        custom_metadata=row.custom_metadata or there["custom_metadata"],
+        place=known.place(number),
+    )
+    is_same = all(there[name] == getattr(merged, name) for name in _TELLING)
+    return None if is_same else merged
 
 
 _TELLING = ("content", "text", "author", "event_time", "custom_metadata")

@@ -54,7 +54,7 @@ class MemoryRow:
     user_id: str | None = field(repr=False)
     """Null for what all users of the app share."""
     id: str = field(repr=False)
-    """Unique in one session of one user; a forget means every memory of that id."""
+    """Unique in one session of one user; a forget means every memory of that id in its scope."""
     kind: Kind
     """`add`, or `forget`, which wins over every add of the id, whenever it comes."""
     stamp: str
@@ -95,8 +95,15 @@ class MemoryRow:
 
     @property
     def key(self) -> str:
-        """What names the row in its scope, as JSON: id and session of an add, id of a forget."""
-        return to_json([self.id] if self.kind == "forget" else [self.id, self.session_id])
+        """What names the row in its scope, as JSON: of a forget the id alone.
+
+        Of an add the id and the session, and its user where all users share the memory.
+        """
+        if self.kind == "forget":
+            return to_json([self.id])
+        if self.session_id is None or self.user_id is not None:
+            return to_json([self.id, self.session_id])
+        return to_json([self.id, self.session_id, self.source_user_id])
 
     @property
     def ending(self) -> str | None:
@@ -116,12 +123,9 @@ class MemoryRow:
         The session "" stands for all that the user's memory holds up to a time, in microseconds.
         """
         whole = ("", int(self.stamp[:17]))
-        # Of an unknown version it may be of what was begun under that id since.
-        return (
-            (whole, (self.session_id, self.version))
-            if self.session_id and self.version
-            else (whole,)
-        )
+        # Version 0 says nothing of when: it would take what is added under the id later, too.
+        known = self.session_id and self.version
+        return (whole, (self.session_id or "", self.version)) if known else (whole,)
 
 
 def merge(one: MemoryRow, other: MemoryRow) -> MemoryRow:
