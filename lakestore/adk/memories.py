@@ -247,7 +247,7 @@ class LakeMemoryService(BaseMemoryService):
         """Forget a memory for good: adding, compaction and rebuilds never bring it back.
 
         Nothing happens when there is none of that id, or none is given, as in ADK. The next
-        compaction takes what it said out of the store.
+        compaction, and a sweep after the grace, take what it said out of the store.
 
         Args:
             app_name: The app.
