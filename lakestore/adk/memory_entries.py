@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,13 +11,16 @@ from typing import Any, Literal, cast
 
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
+from pydantic import ValidationError
 
-from lakestore.adk.convert import json_metadata, reason_of
+from lakestore.adk.convert import json_metadata, reason_of, without_unknown
 from lakestore.checks import check_text
 from lakestore.errors import InputError
 from lakestore.search.index import Hit
 from lakestore.tables.memory import MemoryRow
 from lakestore.tables.state import refuse_halves
+
+logger = logging.getLogger(__name__)
 
 MemoryScope = Literal["user", "app"]
 """Whose memory: the user's own, or what all users of the app share."""
@@ -45,14 +49,40 @@ class MemoryHistory:
 def entry_of(hit: Hit) -> MemoryEntry:
     """Return what was found as ADK has it."""
     values = hit.values
-    metadata, micros = values["custom_metadata"], values["event_time"]
+    micros, metadata = values["event_time"], _parsed(values["custom_metadata"])
     return MemoryEntry(
         id=hit.key[1],
-        content=types.Content.model_validate_json(values["content"]),
+        content=_content(values["content"], values["text"]),
         author=values["author"],
         timestamp=None if micros is None else _time(micros).isoformat(),
-        custom_metadata={} if metadata is None else json.loads(metadata),
+        custom_metadata=metadata,
     )
+
+
+def _content(stored: str, text: str | None) -> types.Content:
+    """Return a content as stored, as far as this ADK can read it, or else what is searched of it.
+
+    One that it cannot read takes no others along.
+    """
+    try:
+        return types.Content.model_validate_json(stored)
+    except ValidationError as error:
+        known = without_unknown(types.Content, _parsed(stored), error)
+    if known is not None:
+        content, dropped = known
+        logger.warning("a memory has fields that this ADK does not know. fields=%r", dropped)
+        return content
+    logger.warning("a memory cannot be parsed by this ADK and is returned as its text")
+    return types.Content(parts=[types.Part(text=text or "")])
+
+
+def _parsed(stored: str | None) -> dict[str, Any]:
+    """Return a JSON object, an empty one for what is none."""
+    try:
+        found = json.loads(stored or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def history_of(row: MemoryRow, scope: MemoryScope) -> MemoryHistory:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from google.genai import types
 
 from lakestore import Lake, LakeMemoryService
 from lakestore.adk.sync_memories import SyncMemoryService
 from lakestore.errors import InputError, ReadOnlyError, StorageError, UnknownOutcomeError
 from lakestore.log.keys import MEMORY_ENTRIES
 from lakestore.storage import MemoryStore, ObjectStore
+from lakestore.tables import memory
 from tests.contracts.building import ANA
 from tests.contracts.memory_building import event, fact, session
 from tests.support.faulty_store import FailingStore, LostReplyStore, Nth
@@ -103,6 +106,35 @@ def test_damaged_entry_takes_no_other_along(
     service.add_memory(**ANA, memories=[fact("more tea", "more")])
     service.delete_memory(**ANA, memory_id="mint")
     assert found(other) == ["more"]
+
+
+ODD_VALUES: list[tuple[dict[str, Any], Any]] = [
+    (
+        {"content": '{"parts":[{"text":"tea","ofTomorrow":1}],"role":"user","new":{}}'},
+        types.Content(role="user", parts=[types.Part(text="tea")]),
+    ),
+    ({"content": '{"parts":"none"}'}, types.Content(parts=[types.Part(text="odd tea")])),
+    ({"content": "no JSON"}, types.Content(parts=[types.Part(text="odd tea")])),
+    ({"content": "[" * 5_000}, types.Content(parts=[types.Part(text="odd tea")])),
+    ({"custom_metadata": "[1]"}, types.Content(parts=[types.Part(text="odd tea")])),
+]
+
+
+@pytest.mark.parametrize(("odd", "content"), ODD_VALUES, ids=range(len(ODD_VALUES)))
+def test_memory_that_this_adk_cannot_read_takes_no_other_along(
+    store: MemoryStore, odd: dict[str, Any], content: types.Content
+) -> None:
+    """What a newer ADK, or a foreign writer, has stored is found with what can be read of it."""
+    memories(store).add_memory(**ANA, memories=[fact("odd tea", "odd"), fact("tea", "plain")])
+    (key,) = store.names(MEMORY_ENTRIES)
+    first, *others = memory.decode(store.get(key))
+    store.delete(key)
+    store.put_if_absent(key, memory.encode([replace(first, **odd), *others]))
+
+    found, plain = memories(store).search_memory(**ANA, query="tea").memories
+    assert (found.id, plain.id) == ("odd", "plain")
+    assert found.content == content
+    assert found.custom_metadata == {}
 
 
 def test_lake_to_read_only_is_searched_alone(store: MemoryStore) -> None:

@@ -131,6 +131,27 @@ def test_first_search_of_a_process(opened: Any, clock: ManualClock) -> None:
     assert made == {"LIST": 2, "GET": 1}
 
 
+# R019
+def test_many_small_entries(opened: Any, clock: ManualClock) -> None:
+    """What was added bit by bit is read bit by bit, until it is packed."""
+    service = opened()
+    for number in range(60):
+        service.add_memory(**ANA, memories=[fact(f"tea {number}", f"f{number}")])
+    cold = opened()
+    with requests_of(cold) as made:
+        before = cold.search_memory(**ANA, query="tea", limit=100).memories
+    assert made == {"LIST": 3, "GET": 60}
+    compact(service.lake)
+    for swept in (False, True):
+        if swept:
+            clock.advance(100_000)
+            sweep(service.lake)
+        cold = opened()
+        with requests_of(cold) as made:
+            assert cold.search_memory(**ANA, query="tea", limit=100).memories == before
+        assert made == {"LIST": 3, "GET": 4}
+
+
 def test_history(opened: Any) -> None:
     """Asking where a memory came from reads the scope anew."""
     service = warm(opened())
