@@ -6,10 +6,10 @@ import logging
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from google.adk.events.event import Event
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from lakestore.errors import InputError
@@ -25,6 +25,8 @@ UNREADABLE = "lakestore_unreadable"
 """Key in `custom_metadata` of an event that stands for one this version of ADK cannot parse."""
 
 _REPAIRS = 16
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def json_state(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +101,7 @@ def to_draft(event: Event) -> Draft:
         text = event.model_dump_json(exclude_none=True, by_alias=True, warnings="error")
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            f"an event cannot be written as JSON. event_id={event.id!r} {_reason(error)}"
+            f"an event cannot be written as JSON. event_id={event.id!r} {reason_of(error)}"
         ) from None
     return Draft(event.id, text, stored, given)
 
@@ -126,7 +128,7 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return why pydantic refused, without the values that its warnings quote."""
     text = str(error)
     return "" if "input_value" in text else f"reason={text}"
@@ -155,22 +157,11 @@ def to_event(row: EventRow) -> Event:
 
 def _without_unknown(data: dict[str, Any], error: ValidationError, row: EventRow) -> Event:
     key = commit_key(SessionKey(row.app_name, row.user_id, row.session_id).log, row.version)
-    dropped: set[str] = set()
-    for _ in range(_REPAIRS):
-        unknown = [e["loc"] for e in error.errors() if e["type"] == "extra_forbidden"]
-        if not sum(_drop(data, loc) for loc in unknown):
-            break
-        # Not where they are: the path may lead through what people named.
-        dropped |= {str(loc[-1]) for loc in unknown}
-        try:
-            event = Event.model_validate(data)
-        except ValidationError as again:
-            error = again
-            continue
+    known = without_unknown(Event, data, error)
+    if known is not None:
+        event, dropped = known
         logger.warning(
-            "an event has fields that this ADK does not know. fields=%r key=%r",
-            sorted(dropped),
-            key,
+            "an event has fields that this ADK does not know. fields=%r key=%r", dropped, key
         )
         return event
     logger.warning("an event cannot be parsed by this ADK and is returned empty. key=%r", key)
@@ -183,6 +174,33 @@ def _without_unknown(data: dict[str, Any], error: ValidationError, row: EventRow
             "custom_metadata": {UNREADABLE: True},
         }
     )
+
+
+def without_unknown(
+    model: type[M], data: dict[str, Any], error: ValidationError
+) -> tuple[M, list[str]] | None:
+    """Return what `data` is without fields that this ADK does not know, and the names of these.
+
+    Args:
+        model: What it is to be.
+        data: Is changed.
+        error: What is wrong with it.
+
+    Returns:
+        None where more is wrong than that.
+    """
+    dropped: set[str] = set()
+    for _ in range(_REPAIRS):
+        unknown = [e["loc"] for e in error.errors() if e["type"] == "extra_forbidden"]
+        if not sum(_drop(data, loc) for loc in unknown):
+            break
+        # Not where they are: the path may lead through what people named.
+        dropped |= {str(loc[-1]) for loc in unknown}
+        try:
+            return model.model_validate(data), sorted(dropped)
+        except ValidationError as again:
+            error = again
+    return None
 
 
 def _drop(data: Any, loc: tuple[int | str, ...]) -> bool:

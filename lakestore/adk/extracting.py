@@ -17,7 +17,7 @@ from google.adk.events.event import Event
 from google.adk.memory.memory_entry import MemoryEntry
 
 from lakestore.adk.convert import to_event
-from lakestore.adk.memory_entries import row_of
+from lakestore.adk.memory_entries import check_memories, row_of
 from lakestore.errors import InputError
 from lakestore.history.recollecting import Source, Taste, of_event
 from lakestore.log.keys import SessionKey
@@ -216,8 +216,8 @@ def _rows_of(
     if history.session_id is None:
         whole = replace(whole, session_id=None, version=0)
     last = max((row for told in group for row in told.rows), key=lambda row: row.committed_at)
-    for number, entry in enumerate(entries, 1):
-        known = by_id.get(entry.id or "") if isinstance(entry, MemoryEntry) else None
+    for number, entry in enumerate(check_memories(list(entries)), 1):
+        known = by_id.get(entry.id or "")
         source = _source(known[0].key, known[0].version) if known else whole
         made = replace(row_of(source, entry, None, {}, taste), extracted=True)
         if known is None:

@@ -15,8 +15,9 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from lakestore.adk.appending import key_of
+from lakestore.adk.memory_entries import MemoryHistory, MemoryScope, check_memories
 from lakestore.adk.rankings import RankingName
-from lakestore.adk.sync_memories import MemoryHistory, MemoryScope, SyncMemoryService
+from lakestore.adk.sync_memories import SyncMemoryService
 from lakestore.adk.uris import ServiceUri, shared_lake
 from lakestore.errors import InputError
 from lakestore.lake import Lake
@@ -176,7 +177,7 @@ class LakeMemoryService(BaseMemoryService):
             self.sync.add_memory,
             app_name=app_name,
             user_id=user_id,
-            memories=list(memories),
+            memories=check_memories(memories),
             custom_metadata=custom_metadata,
             scope=scope,
         )
@@ -246,7 +247,7 @@ class LakeMemoryService(BaseMemoryService):
         """Forget a memory for good: adding, compaction and rebuilds never bring it back.
 
         Nothing happens when there is none of that id, or none is given, as in ADK. The next
-        compaction takes what it said out of the store.
+        compaction, and a sweep after the grace, take what it said out of the store.
 
         Args:
             app_name: The app.

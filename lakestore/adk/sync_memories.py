@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal, get_args
+from typing import get_args
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import SearchMemoryResponse
@@ -17,8 +17,16 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 
 from lakestore.adk.appending import check_events, key_of
-from lakestore.adk.convert import json_metadata, to_draft
-from lakestore.adk.memory_entries import entry_of, row_of, time_of
+from lakestore.adk.convert import to_draft
+from lakestore.adk.memory_entries import (
+    MemoryHistory,
+    MemoryScope,
+    check_memories,
+    entry_of,
+    history_of,
+    metadata_of,
+    row_of,
+)
 from lakestore.adk.rankings import RankingName, ranking_of
 from lakestore.checks import check_choice, check_flag, check_number, check_text
 from lakestore.errors import InputError, ReadOnlyError
@@ -29,31 +37,8 @@ from lakestore.log.keys import Scope, check_id
 from lakestore.search.embedding import Embedder, embed
 from lakestore.search.filters import filter_of
 from lakestore.search.index import Index
-from lakestore.search.rows import Rows
+from lakestore.search.rows import Rows, session_of
 from lakestore.tables.memory import MemoryRow
-
-MemoryScope = Literal["user", "app"]
-"""Whose memory: the user's own, or what all users of the app share."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryHistory:
-    """Where one memory came from, and what became of it."""
-
-    memory_id: str
-    scope: MemoryScope
-    session_id: str | None = field(repr=False)
-    """The session; None for none."""
-    event_id: str | None = field(repr=False)
-    invocation_id: str | None
-    author: str | None = field(repr=False)
-    tool_call_id: str | None
-    """The function call that it came from, or answers."""
-    added: datetime
-    """When it was added first, UTC."""
-    changed: datetime
-    """When it was added last, or forgotten, UTC."""
-    forgotten: bool
 
 
 class SyncMemoryService:
@@ -115,10 +100,11 @@ class SyncMemoryService:
         scope: MemoryScope = "user",
     ) -> None:
         """See `LakeMemoryService.add_events_to_memory`."""
+        metadata = metadata_of(custom_metadata)
         source = replace(
             self._source(app_name, user_id, scope),
             session_id=None if session_id is None else check_id("session_id", session_id),
-            metadata=None if custom_metadata is None else json_metadata(custom_metadata),
+            metadata=metadata,
         )
         check_events(events)
         self._add_events(source, events)
@@ -144,9 +130,10 @@ class SyncMemoryService:
     ) -> None:
         """See `LakeMemoryService.add_memory`."""
         source = self._source(app_name, user_id, scope)
-        shared = {} if custom_metadata is None else json_metadata(custom_metadata)
-        token = self.lake.environment.new_token
-        rows = [row_of(source, entry, token() + token(), shared, self._taste) for entry in memories]
+        shared = metadata_of(custom_metadata) or {}
+        token, taste = self.lake.environment.new_token, self._taste
+        entries = check_memories(memories)
+        rows = [row_of(source, entry, token() + token(), shared, taste) for entry in entries]
         self._add(source, rows)
 
     def _add(self, source: Source, rows: Sequence[MemoryRow]) -> None:
@@ -265,7 +252,7 @@ class SyncMemoryService:
         source = self._source(app_name, user_id, scope)
         check_id("memory_id", memory_id)
         rows = self._memories.rows(Scope(source.app_name, source.user_id))
-        return [_history(row, scope) for row in rows if row.id == memory_id]
+        return [history_of(row, scope) for row in rows if row.id == memory_id]
 
     def _source(self, app_name: str, user_id: str, scope: object) -> Source:
         check_id("app_name", app_name)
@@ -290,33 +277,18 @@ def _news(known: Rows, row: MemoryRow) -> MemoryRow | None:
     """Return what of `row` is to be stored; None when it is known, or forgotten."""
     if known.is_forgotten(row.id):
         return None
-    for number in known.find(row.id):
-        if known.keys[number][0] == row.session_id:
-            there = known.shown(number)
-            # Adding again without metadata takes none away.
-            merged = replace(
-                row,
-                custom_metadata=row.custom_metadata or there["custom_metadata"],
-                place=known.place(number),
-            )
-            is_same = all(there[name] == getattr(merged, name) for name in _TELLING)
-            return None if is_same else merged
-    return row
+    number = known.at(session_of(row.source_user_id, row.session_id), row.id)
+    if number is None:
+        return row
+    there = known.shown(number)
+    # Adding again without metadata takes none away.
+    merged = replace(
+        row,
+        custom_metadata=row.custom_metadata or there["custom_metadata"],
+        place=known.place(number),
+    )
+    is_same = all(there[name] == getattr(merged, name) for name in _TELLING)
+    return None if is_same else merged
 
 
 _TELLING = ("content", "text", "author", "event_time", "custom_metadata")
-
-
-def _history(row: MemoryRow, scope: MemoryScope) -> MemoryHistory:
-    return MemoryHistory(
-        row.id,
-        scope,
-        row.session_id,
-        row.event_id,
-        row.invocation_id,
-        row.author,
-        row.tool_call_id,
-        time_of(int(row.first_place[:17])),
-        time_of(row.inserted_at),
-        row.kind == "forget",
-    )

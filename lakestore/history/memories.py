@@ -21,7 +21,7 @@ from lakestore.history.erased import origin_digest
 from lakestore.history.memory_folds import MemoryFolds
 from lakestore.log.entries import list_entries, name_of, put_entry
 from lakestore.log.keys import Scope, app_manifests, entry_key
-from lakestore.log.manifests import Manifest
+from lakestore.log.manifests import Manifest, StoredFile
 from lakestore.log.stamps import Stamper, stamp_text
 from lakestore.search.index import Index, Ranking
 from lakestore.storage import UnreadableError
@@ -44,7 +44,7 @@ class Followed:
     index: Index
     basis: Basis
     packed: frozenset[str]
-    """The names of the entries that those runs hold."""
+    """The names of the entries that those runs hold, of all scopes of the app, which share it."""
     read: frozenset[str]
     """The keys of the entries that the index has besides."""
     nbytes: int = 0
@@ -52,7 +52,7 @@ class Followed:
 
     def sized(self) -> Followed:
         """Return it with its size as it is now."""
-        names = sum(len(each) + 100 for each in (*self.read, *self.packed))
+        names = sum(len(each) + 100 for each in self.read)
         return replace(self, nbytes=self.index.nbytes + names)
 
 
@@ -67,6 +67,8 @@ class Memories:
         self._folds = MemoryFolds(environment, archive, self._stamper)
         self._cache: ByteCache[Scope, Followed] = ByteCache(environment.cache_bytes)
         self._reported: set[str] = set()
+        # By app, as of the runs that are named with it.
+        self._names: dict[str, tuple[tuple[StoredFile, ...], frozenset[str]]] = {}
 
     def indexes(self, scopes: Sequence[Scope]) -> list[Index]:
         """Return the index of each scope as it is now: warm one LIST each, side by side.
@@ -114,7 +116,7 @@ class Memories:
         Raises:
             NotFoundError: something of it was swept.
         """
-        known = self._cache.get(scope)
+        known = before = self._cache.get(scope)
         if known is None or known.basis != _basis(manifest):
             # Anew, also where little has changed: rows may have been pruned, erased or swapped.
             known = self._packed(manifest, scope)
@@ -130,17 +132,27 @@ class Memories:
             known = replace(known, read=known.read.union(read))
         if known.index.rows.latest:  # later stamps of the scope sort after all that was read
             self._stamper.see(scope, known.index.rows.latest)
-        self._keep(scope, known)
+        if known is not before:  # to tell its size takes a while
+            self._keep(scope, known)
         return known
 
     def _packed(self, manifest: Manifest, scope: Scope) -> Followed:
         tables = self._archive.ask_tables(MEMORY, manifest, scope.user_id)
-        packed = self._archive.folded(manifest)
+        packed = self._folded(manifest)
         index = self.ranking.index()
         for table in tables():
             index.add(table)
-        ours = frozenset(name for name in packed if name.startswith(f"{MEMORY.name}/"))
-        return Followed(index, _basis(manifest), ours, frozenset())
+        return Followed(index, _basis(manifest), packed, frozenset())
+
+    def _folded(self, manifest: Manifest) -> frozenset[str]:
+        """Return the names of the app's entries of memories that are packed."""
+        files = manifest.table(FOLDED.name).runs
+        known = self._names.get(manifest.app_name)
+        if known is None or known[0] != files:
+            names = self._archive.folded(manifest)
+            ours = frozenset(name for name in names if name.startswith(f"{MEMORY.name}/"))
+            known = self._names[manifest.app_name] = (files, ours)
+        return known[1]
 
     def _body_of(self, key: str) -> bytes | None:
         """Return an entry; None, with an error that is logged once, when it cannot be read."""

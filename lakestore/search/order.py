@@ -6,7 +6,7 @@ That is the order of ADK's InMemoryMemoryService. Owns no rows.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,33 +19,33 @@ class Order:
 
     def __init__(self) -> None:
         self._places: list[str] = []
-        self._sessions: list[str | None] = []
-        self._begun: dict[str | None, str] = {}
+        self._sessions: list[Hashable] = []
+        self._begun: dict[Hashable, str] = {}
         self._last = ""
         self._known = True
         self._ranks = array("q")
-        self._session_ranks: dict[str | None, int] = {}
-        self._in_session: dict[str | None, int] = {}
+        self._session_ranks: dict[Hashable, int] = {}
+        self._in_session: dict[Hashable, int] = {}
 
-    def append(self, session_id: str | None, place: str) -> None:
+    def append(self, session: Hashable, place: str) -> None:
         """Add the next row, which has that place."""
         is_last = place > self._last
         self._places.append(place)
-        self._sessions.append(session_id)
-        self.begin(session_id, place)
+        self._sessions.append(session)
+        self.begin(session, place)
         self._known = self._known and is_last
         if self._known:
             self._last = place
-            self._ranks.append(self._next(session_id))
+            self._ranks.append(self._next(session))
 
-    def begin(self, session_id: str | None, place: str) -> None:
+    def begin(self, session: Hashable, place: str) -> None:
         """Note that a session had a memory at `place`, whether it is still there or not."""
-        begun = self._begun.get(session_id)
+        begun = self._begun.get(session)
         if begun is not None and begun <= place:
             return
-        self._begun[session_id] = place
+        self._begun[session] = place
         if begun is None and place > self._last:
-            self._session_ranks[session_id] = len(self._session_ranks)
+            self._session_ranks[session] = len(self._session_ranks)
             self._last = place
         else:
             self._known = False
@@ -75,8 +75,8 @@ class Order:
 
     def _count(self) -> None:
         self._session_ranks, self._in_session = {}, {}
-        for session_id in sorted(self._begun, key=self._begun.__getitem__):
-            self._session_ranks[session_id] = len(self._session_ranks)
+        for session in sorted(self._begun, key=self._begun.__getitem__):
+            self._session_ranks[session] = len(self._session_ranks)
         order = sorted(range(len(self._places)), key=self._places.__getitem__)
         ranks = [0] * len(order)
         for number in order:
@@ -85,6 +85,6 @@ class Order:
         self._known = True
         self._last = max([*self._begun.values(), *self._places], default="")
 
-    def _next(self, session_id: str | None) -> int:
-        count = self._in_session[session_id] = self._in_session.get(session_id, -1) + 1
-        return self._session_ranks[session_id] << _IN_SESSION | count
+    def _next(self, session: Hashable) -> int:
+        count = self._in_session[session] = self._in_session.get(session, -1) + 1
+        return self._session_ranks[session] << _IN_SESSION | count

@@ -22,6 +22,8 @@ from lakestore.tables.memory import place_of
 Mask = npt.NDArray[np.bool_]
 Key = tuple[str | None, str]
 """Session and id of a memory."""
+Session = tuple[str | None, str] | None
+"""User and id of the session that a memory is from; None for none."""
 
 COLUMNS = (
     *("id", "kind", "stamp", "ordinal", "place", "session_id", "author", "event_time"),
@@ -43,6 +45,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
+        self._sessions: list[Session] = []
         self._shown: list[tuple[Any, ...]] = []
         self._shown_nbytes = 0
         self._versions: list[str] = []
@@ -83,14 +86,16 @@ class Rows:
         with the later stamp counts, in the place of the earlier.
         """
         batch = _one_batch(table)
-        names = ("id", "session_id", "kind", "stamp", "ordinal", "place")
+        names = ("id", "source_user_id", "session_id", "kind", "stamp", "ordinal", "place")
         columns = (batch.column(name).to_pylist() for name in names)
         taken: list[int] = []
-        for number, (name, session_id, kind, stamp, ordinal, place) in enumerate(zip(*columns)):  # noqa: B905 - of one batch
+        for number, row in enumerate(zip(*columns)):  # noqa: B905 - of one batch
+            name, user, session_id, kind, stamp, ordinal, place = row
+            session = session_of(user, session_id)
             self.latest = max(self.latest, stamp)
             if kind == "forget":
-                self._forget(name, session_id, place)
-            elif self._add((session_id, name), place_of(stamp, ordinal), place):
+                self._forget(name, session, place)
+            elif self._add(session, name, place_of(stamp, ordinal), place):
                 taken.append(number)
         if len(taken) < batch.num_rows:
             batch = batch.take(pa.array(taken, pa.int64()))
@@ -112,6 +117,11 @@ class Rows:
     def find(self, name: str) -> list[int]:
         """Return the rows that are there of that id, of one session each."""
         return list(self._numbers.get(name, ()))
+
+    def at(self, session: Session, name: str) -> int | None:
+        """Return the row that is there of that session and id; None for none is."""
+        numbers = self._numbers.get(name, ())
+        return next((it for it in numbers if self._sessions[it] == session), None)
 
     def place(self, number: int) -> str:
         """Return what orders a row among equals."""
@@ -145,6 +155,7 @@ class Rows:
         numbers = np.where(live, np.cumsum(live) - 1, -1).astype(np.int32)
         kept = np.flatnonzero(live).tolist()
         self.keys = [self.keys[number] for number in kept]
+        self._sessions = [self._sessions[number] for number in kept]
         self._shown = [self._shown[number] for number in kept]
         self._shown_nbytes = sum(map(_nbytes, self._shown))
         self._versions = [self._versions[number] for number in kept]
@@ -158,31 +169,30 @@ class Rows:
         self._order.renumber(kept)
         return numbers
 
-    def _add(self, key: Key, version: str, place: str | None) -> bool:
-        session_id, name = key
+    def _add(self, session: Session, name: str, version: str, place: str | None) -> bool:
         place = version if place is None else min(place, version)
         if name in self._forgotten:
-            self._order.begin(session_id, place)
+            self._order.begin(session, place)
             return False
-        for number in self._numbers.get(name, ()):
-            if self.keys[number][0] == session_id:
-                place = min(place, self._order.place(number))
-                if version <= self._versions[number]:
-                    self._order.move(number, place)
-                    return False
-                self._drop(number)
-                break
+        known = self.at(session, name)
+        if known is not None:
+            place = min(place, self._order.place(known))
+            if version <= self._versions[known]:
+                self._order.move(known, place)
+                return False
+            self._drop(known)
         self._numbers[name] = (*self._numbers.get(name, ()), len(self.keys))
-        self.keys.append(key)
+        self.keys.append((session and session[1], name))
+        self._sessions.append(session)
         self._versions.append(version)
         self._live.append(1)
-        self._order.append(session_id, place)
+        self._order.append(session, place)
         return True
 
-    def _forget(self, name: str, session_id: str | None, place: str | None) -> None:
+    def _forget(self, name: str, session: Session, place: str | None) -> None:
         self._forgotten.add(name)
         if place is not None:
-            self._order.begin(session_id, place)
+            self._order.begin(session, place)
         for number in self._numbers.get(name, ()):
             self._drop(number)
 
@@ -224,6 +234,11 @@ class Rows:
         for value in values:
             found[self._facets.rows((name, value))] = True
         return found
+
+
+def session_of(user_id: str | None, session_id: str | None) -> Session:
+    """Return the session that a memory is from."""
+    return None if session_id is None else (user_id, session_id)
 
 
 def _nbytes(values: tuple[Any, ...]) -> int:

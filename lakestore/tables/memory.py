@@ -56,7 +56,7 @@ class MemoryRow:
     user_id: str | None = field(repr=False)
     """Null for what all users of the app share."""
     id: str = field(repr=False)
-    """Unique in one session of one user; a forget means every memory of that id."""
+    """Unique in one session of one user; a forget means every memory of that id in its scope."""
     kind: Kind
     """`add`; `forget`, which wins over every add of the id, whenever it comes; `swap`, in whose
     place of the scope (None: of every scope) a rebuild has put others, under its stamp."""
@@ -98,16 +98,21 @@ class MemoryRow:
 
     @property
     def key(self) -> str:
-        """What names the row in its scope, as JSON: id and session of an add, id of a forget.
+        """What names the row in its scope, as JSON: of a forget the id alone.
 
-        Of a swap it is empty, so that it comes first.
+        Of an add the id and the session, and its user where all users share the memory. Of a swap
+        it is empty, so that it comes first.
         """
         if self.kind == "swap":
             return ""
         if self.kind == "forget":
             return forget_key(self.id)
-        session = "null" if self.session_id is None else encode_basestring(self.session_id)
-        return f"[{encode_basestring(self.id)},{session}]"
+        if self.session_id is None:
+            return f"[{encode_basestring(self.id)},null]"
+        names = [self.id, self.session_id]
+        if self.user_id is None:
+            names.append(self.source_user_id or "")
+        return f"[{','.join(map(encode_basestring, names))}]"
 
     @property
     def ending(self) -> str | None:

@@ -139,7 +139,8 @@ class MemoryAddContract:
             "e1",
             types.Part(text="green"),
             types.Part(function_call=types.FunctionCall(name="brew", args={"cups": 2}, id="c")),
-            types.Part(text="tea"),
+            types.Part(inline_data=types.Blob(data=bytes(range(256)), mime_type="image/png")),
+            types.Part(text="tea", thought_signature=b"\xff\x00"),
         )
         await memories.add_session_to_memory(session(mixed))
         (memory,) = await search(elsewhere, "green tea")

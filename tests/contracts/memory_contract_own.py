@@ -124,6 +124,26 @@ class MemoryScopeContract:
 
         assert await found(elsewhere, "tea", BEN) == ["e1", "e2", "e3"]
 
+    # R050
+    async def test_same_ids_of_two_users_are_two_of_the_apps(
+        self, memories: Any, elsewhere: Any
+    ) -> None:
+        """What two users' sessions of one id give the app is kept apart, each once, in turn."""
+        for whose in (ANA, BEN):
+            name = whose["user_id"]
+            said = [event(f"e{number}", f"tea {name}") for number in range(2)]
+            for _ in range(2):
+                await memories.add_session_to_memory(
+                    session(*said, name="main", scope=whose), scope="app"
+                )
+
+        assert await found(elsewhere, "tea") == ["e0", "e1", "e0", "e1"]
+        assert await found(elsewhere, "tea ben", limit=2) == ["e0", "e1"]
+        histories = await elsewhere.get_memory_history(**ANA, memory_id="e0", scope="app")
+        assert len(histories) == 2
+        assert await memories.delete_user_memory(**ANA) == 2
+        assert await found(elsewhere, "ana") == []
+
     async def test_deleting_ones_own_leaves_the_apps(self, memories: Any, elsewhere: Any) -> None:
         """An id is deleted where it is said to be; what is the app's is not deleted unasked."""
         for scope in ("user", "app"):

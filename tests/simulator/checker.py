@@ -16,13 +16,15 @@ from tests.simulator.forgetting import Forgetting
 from tests.simulator.measured import check_measured
 from tests.simulator.raw import Stored
 from tests.simulator.record import Call, Name, Seen
+from tests.simulator.remembered import check_remembered, remembered_of
 from tests.simulator.shared_state import check_shared
 
 
 def check(calls: Sequence[Call], names: Sequence[Name]) -> list[str]:
     """Return what is wrong, a sentence each, the plainest first."""
     forgetting = Forgetting(calls)
-    found = [*_errors(calls), *check_shared(calls, forgetting), *check_measured(calls)]
+    found = [*_errors(calls), *check_shared(calls, forgetting)]
+    found += [*check_measured(calls), *check_remembered(calls)]
     for name in names:
         found += _Session(name, calls, forgetting).check()
     return found
@@ -46,9 +48,10 @@ def check_stored(calls: Sequence[Call], stored: Stored) -> Iterator[str]:
 
 
 def erased_of(calls: Sequence[Call], user: str) -> set[str]:
-    """Return the lives of a user that were erased for certain, and the ids of their events."""
+    """Return what was erased of a user for certain: lives, the ids of their events, memories."""
     lives = Forgetting(calls).erased_lives(user)
-    return lives | {event for call in calls if call.life in lives for event in call.sent}
+    events = {event for call in calls if call.life in lives for event in call.sent}
+    return lives | events | remembered_of(calls, user)
 
 
 def _agree(first: Sequence[str], second: Sequence[str]) -> bool:

@@ -63,7 +63,7 @@ def script(*ops: Op) -> dict[int, Op]:
 
 _KEYS = ("user:k", "app:k", "user:j")
 _SESSIONS = (("u", "s"), ("u", "s"), ("u", "s"), ("u", "t"), ("v", "s"))
-_SKEWS = (0.0, 0.0, 40.0, -40.0, 600.0, -600.0)
+SKEWS = (0.0, 0.0, 40.0, -40.0, 600.0, -600.0)
 _WAITS = (1.0, 0.6 * VIEW_AGE, 1.1 * VIEW_AGE, 1.1 * GRACE)
 _WAITS_OF_JOBS = (*_WAITS, 8.0 * GRACE)
 _WEIGHTS = {
@@ -114,7 +114,7 @@ _WITH_JOBS = {**_WEIGHTS, "append": 20, "talk": 2, "roll up": 4, **JOBS}
 _PACKING = {**_SWEEPING, "append": 16, "overtake": 4, "roll up": 3, "compact": 20, "sweep": 16}
 """The same where nothing is forgotten, but a lot is packed and swept."""
 _AGES = (5.0, 0.3 * VIEW_AGE, 1.1 * VIEW_AGE, 1.1 * GRACE)
-_WEATHERS = (
+WEATHERS = (
     Weather(0.15),
     Weather(0.5, torn=0.2),
     Weather(0.2, 0.06, 2, torn=0.05),
@@ -145,9 +145,9 @@ def drawn(seed: int) -> Plan:
     return Plan(
         actors,
         setup=(Op("create", sets=("user:k",)), *_early(draw)),
-        skews={name: draw.choice(_SKEWS) for name in names},
+        skews={name: draw.choice(SKEWS) for name in names},
         near=[name for name in names if draw.random() < 0.25],
-        weather=draw.choice(_WEATHERS),
+        weather=draw.choice(WEATHERS),
     )
 
 

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from lakestore import Lake
 from lakestore.adk.sync import SyncSessionService
+from lakestore.adk.sync_memories import SyncMemoryService
 from lakestore.log.marker import Limits
 from lakestore.storage import Pool
 from tests.simulator.scheduler import Crashed, Life, Scheduler
@@ -174,6 +175,7 @@ class Process:
                 pools=lambda workers, *_: FiberPool(self, workers),
             )
         self.service = SyncSessionService(self.lake)
+        self.memories = SyncMemoryService(self.lake, max_results=1_000)
         world.processes.append(self)
 
     def disturb(self, fault: str) -> None:

@@ -176,7 +176,7 @@ def traces(objects: Objects, user: str, erased: set[str]) -> Iterator[str]:
     Args:
         objects: All of the bucket.
         user: Who was erased.
-        erased: Names of lives, and ids of events, which are all that was ever set.
+        erased: Names of lives, ids of events, which are all that was ever set, and memories.
     """
     for key, (body, _) in sorted(objects.items()):
         if key.endswith(".parquet") and any(_is_trace(row, user, erased) for row in _rows(body)):
@@ -186,5 +186,5 @@ def traces(objects: Objects, user: str, erased: set[str]) -> Iterator[str]:
 def _is_trace(row: Mapping[str, Any], user: str, erased: set[str]) -> bool:
     if user not in (row.get("user_id"), row.get("source_user_id")):
         return False
-    texts = (row.get(name) for name in ("event_json", "state_delta", "state", "value"))
+    texts = (row.get(name) for name in ("event_json", "state_delta", "state", "value", "content"))
     return any(f'"{name}"' in text for text in texts if text for name in erased)

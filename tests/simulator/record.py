@@ -69,6 +69,9 @@ class Call:
     """What it sets in shared state: for each key a value that nothing else sets."""
     measured: tuple[str, ...] = ()
     """The rows of telemetry that it stores, or is shown, each as often as it is."""
+    remembered: tuple[str, ...] = ()
+    """The memories that it adds or forgets, of `session`: user, and `user` or `app`; or that it is
+    shown, each as often as it is."""
     turn: str = ""
     """The invocation that these events belong to."""
     handle: int = 0

@@ -9,12 +9,12 @@ from typing import Protocol
 _LOG = re.compile(r"events/log/app=[^/]*/user=([^/]*)/session=([^/]*)/0*([0-9]+)(r?)\.parquet")
 _LOGS = re.compile(r"events/log/(?:app=[^/]*/)?(?:user=([^/]*)/)?(?:session=([^/]*)/)?")
 _ENTRY = re.compile(
-    r"state/entries/app=[^/]*/user=([^/]*)/0*([0-9]+)-0*([0-9]+)-(.{4})[0-9a-f]{12}(f?)\.parquet"
+    r"([a-z]+)/entries/app=[^/]*/user=([^/]*)/0*([0-9]+)-0*([0-9]+)-(.{4})[0-9a-f]{12}(f?)\.parquet"
 )
 _MANIFEST = re.compile(r"manifests/app=[^/]*/0*([0-9]+)\.json")
 _FILE = re.compile(r"(pack|run)s/app=[^/]*/([a-z]+)/([0-9a-f]{4})[0-9a-f]{12}\.parquet")
 _PROOF = re.compile(r"proof-([0-9a-f]{4})[0-9a-f]{12}\.json")
-_ENTRIES = re.compile(r"state/entries/(?:app=[^/]*/)?(?:user=([^/]*)/)?")
+_ENTRIES = re.compile(r"([a-z]+)/entries/(?:app=[^/]*/)?(?:user=([^/]*)/)?")
 
 
 class Line(Protocol):
@@ -41,10 +41,10 @@ def short(key: str, *, name: bool = False, stamp: bool = True) -> str:
         version = f"{version}{' (rollup)' if rollup else ''}"
         return version.replace(" ", "") if name else f"{user}/{session}/{version}"
     if match := _ENTRY.fullmatch(key):
-        user, micros, counter, token, fold = match.groups()
+        table, user, micros, counter, token, fold = match.groups()
         when = f"{int(micros) % 10**11 / 10**6:.6f}+{counter or 0}-{token}"
         when = f"{when if stamp else 'entry'}{' (fold)' if fold else ''}"
-        return when.replace(" ", "") if name else f"state of {_whose(user)} {when}"
+        return when.replace(" ", "") if name else f"{table} of {_whose(user)} {when}"
     if match := _MANIFEST.fullmatch(key):
         return match[1] if name else f"manifest {match[1]}"
     if match := _FILE.fullmatch(key):
@@ -55,7 +55,7 @@ def short(key: str, *, name: bool = False, stamp: bool = True) -> str:
     if match := _LOGS.fullmatch(key):
         return "log " + "/".join(part or "*" for part in match.groups())
     if match := _ENTRIES.fullmatch(key):
-        return f"state of {_whose(match[1])}"
+        return f"{match[1]} of {_whose(match[2])}"
     return key
 
 

@@ -9,6 +9,7 @@ from random import Random
 
 from tests.simulator import actions as actions  # what actors can do
 from tests.simulator import job_actions as job_actions
+from tests.simulator import memory_actions as memory_actions
 from tests.simulator.actors import Actor
 from tests.simulator.checker import check, check_stored, erased_of
 from tests.simulator.decisions import Decisions
@@ -118,7 +119,8 @@ class World:
             actor.do(Op("list", user="*"))
         for user in sorted({name[0] for name in self.names}):
             everyone[-1].do(Op("user events", user=user))
-        asked = [ask for do, ask in (("sql", "sql"), ("measure", "telemetry")) if do in done]
+        asks = (("sql", "sql"), ("measure", "telemetry"), ("remember", "recall"))
+        asked = [ask for do, ask in asks if do in done]
         for ask, actor in product(asked, (*actors, everyone[-1])):
             actor.do(Op(ask))
         if done & set(JOBS):

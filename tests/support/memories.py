@@ -74,4 +74,5 @@ def forget(row: MemoryRow, number: int) -> MemoryRow:
         place=row.place,
         inserted_at=number,
         session_id=row.session_id,
+        source_user_id=row.source_user_id,
     )
