@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from lakestore.catalog.packs import Packs
 from lakestore.catalog.source import Source
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.log.entries import list_entries, name_of
-from lakestore.log.keys import Scope, SessionKey, log_digest, run_key
+from lakestore.log.keys import Scope, SessionKey, is_stamp, log_digest, run_key
 from lakestore.log.manifests import Manifest, StoredFile
 from lakestore.storage import UnreadableError
 from lakestore.storage.files import SCHEME
@@ -135,7 +136,8 @@ class KeyedRows:
                 shown.damaged[key] = str(error)
         shown.runs[table.name] = self._scanned[table.name] = tuple(keys)
         if shown.runs[table.name] != before:
-            self._tables.scan(table, [f"{SCHEME}://{key}" for key in keys])
+            by_app = groupby(keys, key=lambda key: key.rpartition("/")[0])
+            self._tables.scan(table, ([f"{SCHEME}://{key}" for key in run] for _, run in by_app))
 
     def _packed(
         self, table: Shown, manifests: Mapping[str, Manifest], shown: FollowedRows
@@ -197,10 +199,12 @@ class KeyedRows:
             NotFoundError: it was swept.
         """
         try:
-            rows = read_groups(open_parquet(self._store.get(key), table.schema))
+            rows = table.read(self._store.get(key))
             for app_name, user_id in set(_scopes(rows)):
                 if not key.startswith(Scope(app_name, user_id).entries_in(table.entries)):
                     return FormatError("a row names another scope than its key")
+            if not all(map(is_stamp, set(rows["stamp"].to_pylist()))):
+                return FormatError("a stamp is damaged")
         except (FormatError, UnreadableError) as error:
             return error
         return rows

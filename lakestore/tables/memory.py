@@ -116,7 +116,9 @@ class MemoryRow:
         The session "" stands for all that the user's memory holds up to a time, in microseconds.
         """
         whole = ("", int(self.stamp[:17]))
-        return (whole, (self.session_id, self.version)) if self.session_id else (whole,)
+        # Version 0 says nothing of when: it would take what is added under the id later, too.
+        known = self.session_id and self.version
+        return (whole, (self.session_id or "", self.version)) if known else (whole,)
 
 
 def merge(one: MemoryRow, other: MemoryRow) -> MemoryRow:
@@ -165,6 +167,19 @@ def encode(rows: Sequence[MemoryRow]) -> bytes:
     return write_small(to_table(rows), compress=size >= _COMPRESS_FROM)
 
 
+def table_in(body: bytes) -> pa.Table:
+    """Return the rows of an entry as a table in `SCHEMA`.
+
+    Raises:
+        FormatError: see `decode`.
+    """
+    table = read_groups(open_parquet(body, SCHEMA))
+    unknown = set(table["kind"].to_pylist()).difference(get_args(Kind))
+    if unknown:
+        raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
+    return table
+
+
 def decode(body: bytes) -> list[MemoryRow]:
     """Return the rows of an entry, in their order.
 
@@ -172,8 +187,4 @@ def decode(body: bytes) -> list[MemoryRow]:
         FormatError: the bytes are not Parquet in `SCHEMA`, or hold no row, or one of a kind that
             this version does not know.
     """
-    rows = from_table(read_groups(open_parquet(body, SCHEMA)))
-    unknown = {row.kind for row in rows}.difference(get_args(Kind))
-    if unknown:
-        raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
-    return rows
+    return from_table(table_in(body))
