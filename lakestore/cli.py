@@ -17,6 +17,7 @@ from lakestore.shell.conversation import conversation_lines
 from lakestore.shell.ending import reports_errors
 from lakestore.shell.finding import find_session, read_conversation
 from lakestore.shell.options import Moment, app_option
+from lakestore.shell.searching import search
 from lakestore.shell.services import (
     Placement,
     agent_folders,
@@ -245,7 +246,7 @@ def _next_steps(folder: Path, uri: str) -> Iterator[str]:
         yield f'  lakestore sql {lake} "select * from sessions"'
 
 
-for _command in COMMANDS:
+for _command in (search, *COMMANDS):
     main.add_command(_command)
 
 

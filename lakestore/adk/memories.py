@@ -15,11 +15,11 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from lakestore.adk.appending import key_of
-from lakestore.adk.rankings import RankingName
 from lakestore.adk.sync_memories import MemoryHistory, MemoryScope, SyncMemoryService
 from lakestore.adk.uris import MEMORY_SETTINGS, ServiceUri, shared_lake
 from lakestore.errors import InputError
 from lakestore.lake import Lake
+from lakestore.retrieval.rankings import RankingName
 from lakestore.search.embedding import Embedder
 
 
