@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import unicodedata
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -222,6 +224,38 @@ def test_a_lake_that_is_read_only_can_be_searched() -> None:
         talk(lake, "u", "s", said("green tea"))
     with Lake(store, read_only=True, cache_bytes=0) as lake:
         assert texts(lake, "tea") == texts(lake, "tea") == ["green tea"]
+
+
+def test_while_others_write_and_compact(tmp_path: Path) -> None:
+    """Each answer has all that was said before it was asked, once, whatever is packed."""
+    folder = tmp_path / "lake"
+    Lake.open(folder).close()
+    with Lake.open(folder) as lake, Lake.open(folder, read_only=True) as reader:
+        service, done, landed = LakeSessionService(lake).sync, threading.Event(), [0]
+
+        def write() -> None:
+            try:
+                for number in range(60):
+                    session = service.create_session(app_name=APP, user_id=f"u{number % 3}")
+                    service.append_event(session, said(f"cup {number} of tea", number))
+                    landed[0] = number + 1
+                    if number % 7 == 6:
+                        compact(lake)
+            finally:
+                done.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        sizes = []
+        while not done.is_set():
+            before = landed[0]
+            found = texts(reader, "tea", limit=1_000)
+            assert len(found) == len(set(found))
+            assert {f"cup {number} of tea" for number in range(before)} <= set(found)
+            sizes.append(len(found))
+        writer.join()
+        assert len(texts(reader, "tea", limit=1_000)) == 60
+        assert sizes == sorted(sizes)
 
 
 WORDS = ("tea", "milk", "order", "refund")
