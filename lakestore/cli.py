@@ -43,7 +43,7 @@ Examples:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="lakestore")
 def main() -> None:
-    """Sessions of ADK agents in a lake: a demo, SQL, a report, upkeep, and how ADK finds it.
+    """Sessions of ADK agents in a lake: demo, SQL, search, report, upkeep, and how ADK finds it.
 
     URL is a folder (./lake), s3://bucket/prefix, gs://bucket/prefix, or what ADK is given as
     --session_service_uri. Credentials and addresses of buckets come from the environment, as in

@@ -122,6 +122,26 @@ def test_an_answer_tells_where_it_was_found(lake: Lake) -> None:
     assert joined.fetchall() == [("ana",)]
 
 
+def test_where_nothing_is_nothing_is_found(lake: Lake) -> None:
+    """In an empty lake, of a session that was deleted, of an app and user that nobody knows."""
+
+    def nothing() -> None:
+        for over in ("events", "memory"):
+            for user_id in (None, "u"):
+                assert texts(lake, "tea", over=over, user_id=user_id) == []
+
+    nothing()
+    service = LakeSessionService(lake).sync
+    talk(lake, "u", "s", said("tea"))
+    talk(lake, "u", "s", said("tea"), app_name="other")
+    assert texts(lake, "tea") == ["tea"]
+    service.delete_session(app_name=APP, user_id="u", session_id="s")
+    nothing()
+    compact(lake)
+    nothing()
+    assert texts(lake, "", app_name="other") == texts(lake, "?!", app_name="other") == []
+
+
 def test_filters_come_before_the_cut(lake: Lake) -> None:
     """Time, sessions, authors and metadata confine what the best are taken from."""
     talk(lake, "u", "s1", *(said("refund refund", n) for n in range(5)))
