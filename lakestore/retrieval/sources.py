@@ -59,7 +59,7 @@ class Source:
 
 
 # Equals come session by session, in the order of what was said.
-_ORDER = """lpad(greatest(coalesce(epoch_us(event_time), 0), 0)::VARCHAR, 17, '0') || '/'
+_ORDER = """lpad(greatest(coalesce(epoch_us(event_time), 0), 0)::VARCHAR, 20, '0') || '/'
   || session_id || '/' || user_id || '/' || lpad(version::VARCHAR, 20, '0')"""
 
 _METADATA = """TRY(coalesce(
