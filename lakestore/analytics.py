@@ -6,7 +6,7 @@ Owns when the catalog is made: with the first question, and once. What SQL sees 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestore.catalog import Prices, Queries
+    from lakestore.retrieval.rankings import RankingName
+    from lakestore.retrieval.searches import Over, Searches
+    from lakestore.search.embedding import Embedder
 
 
 R = TypeVar("R")
@@ -28,6 +31,7 @@ class Analytics(ABC):
     """Answers SQL over all sessions of a lake."""
 
     _prices: pa.Table | None = None
+    _cache_bytes: int
 
     @abstractmethod
     def _new_queries(self) -> Queries:
@@ -44,6 +48,7 @@ class Analytics(ABC):
     def _ask_anew(self) -> None:
         """Forget what has answered, in a new process, without touching it."""
         self._queries: Queries | None = None
+        self._searches: Searches | None = None
         self._asking = Lock()
 
     def sql(
@@ -104,6 +109,63 @@ class Analytics(ABC):
             InputError: as `scan`, or polars, an extra, is not installed.
         """
         return self._asked().scan_polars(table)
+
+    def search(
+        self,
+        query: str,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        over: Over = "events",
+        ranking: RankingName = "bm25",
+        embedder: Embedder | None = None,
+        language: str | None = "english",
+        limit: int = 20,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
+        session_ids: Iterable[str] | None = None,
+        authors: Iterable[str] | None = None,
+        metadata: Mapping[str, object] | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """Search what was said, or what is remembered, as the lake is now; the best first.
+
+        Returns a relation as `sql` does, with `score`, `snippet` and where each was found. The
+        first search makes an index of all that it is about; later ones bring it up to date, as
+        long as it fits into the lake's `cache_bytes`.
+
+        Args:
+            query: Any text, in any script.
+            app_name: The app.
+            user_id: One user, over memory also what all users of the app share; None: all users.
+            over: `events`: all that was said, as the view `messages` has it. `memory`: what the
+                view `memory` has.
+            ranking: See `LakeMemoryService`.
+            embedder: For `hybrid`, which over events makes vectors of all texts with it, and over
+                memory compares with those that are stored.
+            language: See `LakeMemoryService`.
+            limit: How many at most.
+            since: Only what happened after this time (exclusive).
+            until: Only what happened up to this time (inclusive).
+            session_ids: Only what is from these sessions.
+            authors: Only what is by these.
+            metadata: Only what has all these fields in its custom metadata, with equal values; over
+                events the first such search opens the JSON of each.
+
+        Raises:
+            InputError: an argument makes no sense; nothing was read.
+            StorageError: the store failed.
+        """
+        from lakestore.retrieval.searches import Searches, question_of
+
+        told = (since, until, session_ids, authors, metadata)
+        how = (over, ranking, embedder, language, limit)
+        asked = question_of(query, app_name, user_id, *how, *told)
+        catalog = self._asked().fresh()
+        with self._asking:
+            if self._searches is None:
+                self._searches = Searches(self._cache_bytes)
+            searches = self._searches
+        return searches.answer(catalog, asked)
 
     def connect(
         self,

@@ -18,6 +18,7 @@ from lakestore.shell.ending import reports_errors
 from lakestore.shell.finding import find_session, read_conversation
 from lakestore.shell.memory_commands import COMMANDS as MEMORY_COMMANDS
 from lakestore.shell.options import Moment, app_option
+from lakestore.shell.searching import search
 from lakestore.shell.services import (
     Placement,
     agent_folders,
@@ -43,7 +44,7 @@ Examples:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="lakestore")
 def main() -> None:
-    """Sessions of ADK agents in a lake: a demo, SQL, a report, upkeep, and how ADK finds it.
+    """Sessions of ADK agents in a lake: demo, SQL, search, report, upkeep, and how ADK finds it.
 
     URL is a folder (./lake), s3://bucket/prefix, gs://bucket/prefix, or what ADK is given as
     --session_service_uri. Credentials and addresses of buckets come from the environment, as in
@@ -102,7 +103,7 @@ def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
     """Run QUERY over the lake at URL.
 
     Views: events, sessions, messages, turns, llm_calls, tool_calls, state_changes, errors, costs,
-    telemetry. The SQL is DuckDB's; `describe turns` shows columns. Nothing is written to the lake.
+    telemetry, memory. The SQL is DuckDB's; `describe turns` shows columns. The lake stays as it is.
     """
     # DuckDB takes a while to import, which the other commands need not wait for.
     from lakestore.catalog import QueryError
@@ -247,7 +248,7 @@ def _next_steps(folder: Path, uri: str) -> Iterator[str]:
         yield f'  lakestore sql {lake} "select * from sessions"'
 
 
-for _command in (*COMMANDS, *MEMORY_COMMANDS):
+for _command in (search, *COMMANDS, *MEMORY_COMMANDS):
     main.add_command(_command)
 
 

@@ -16,11 +16,11 @@ from typing_extensions import override
 
 from lakestore.adk.appending import key_of
 from lakestore.adk.memory_entries import MemoryHistory, MemoryScope, check_memories
-from lakestore.adk.rankings import RankingName
 from lakestore.adk.sync_memories import SyncMemoryService
 from lakestore.adk.uris import ServiceUri, shared_lake
 from lakestore.errors import InputError
 from lakestore.lake import Lake
+from lakestore.retrieval.rankings import RankingName
 from lakestore.search.embedding import Embedder
 
 

@@ -27,13 +27,13 @@ from lakestore.adk.memory_entries import (
     metadata_of,
     row_of,
 )
-from lakestore.adk.rankings import RankingName, ranking_of
 from lakestore.checks import check_choice, check_flag, check_number, check_text
 from lakestore.errors import InputError, ReadOnlyError
 from lakestore.history.memories import Memories
 from lakestore.history.recollecting import Source, Taste, forget_of, of_event
 from lakestore.lake import Lake
 from lakestore.log.keys import Scope, check_id
+from lakestore.retrieval.rankings import RankingName, ranking_of
 from lakestore.search.embedding import Embedder, embed
 from lakestore.search.filters import filter_of
 from lakestore.search.index import Index

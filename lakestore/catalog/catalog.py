@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakestore.catalog.answers import answer, tried
 from lakestore.catalog.cache import Cache
 from lakestore.catalog.cache_file import LIFE, Loaded
-from lakestore.catalog.database import Database
+from lakestore.catalog.database import Database, Relation
 from lakestore.catalog.decoding import latest_stamps
 from lakestore.catalog.keyed import FollowedRows, KeyedRows
 from lakestore.catalog.packs import Followed, Packs
@@ -60,6 +60,8 @@ class _Followed:
         """When it began to follow them, on the clock that counts suspension."""
         self.packs = Followed()
         self.rows = FollowedRows()
+        self.revision = 0
+        """`Database.changes` when the last refresh had ended."""
         self.lock = Lock()
         self.begun = 0
         """Refreshes that have begun; the lock guards it."""
@@ -196,6 +198,7 @@ class Catalog:
             if past:
                 past.show(database, packs.manifests.values())
             here.doubtful = True
+        here.revision = database.changes  # only now that it can be seen
         here.known.versions.update(reached)
         packs.settle()
         here.rows = rows
@@ -282,6 +285,15 @@ class Catalog:
             InputError: there is no such view or column.
         """
         return _select(self._views, table, columns)
+
+    @property
+    def revision(self) -> int:
+        """Another number than before wherever queries may be answered in another way."""
+        return self._here().revision
+
+    def relation(self, table: pa.Table) -> Relation:
+        """Return a table as `sql` returns what a query gives."""
+        return self._here().database.relation(table)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:

@@ -28,6 +28,9 @@ from lakestore.storage.files import SCHEME, StoreFiles
 from lakestore.storage.range_file import Unread
 from lakestore.tables.events import SCHEMA
 
+Relation = duckdb.DuckDBPyRelation
+"""What a query gives, to be read in any form."""
+
 QueryError = duckdb.Error
 """What a query raises that DuckDB does not understand or cannot run."""
 
@@ -82,9 +85,15 @@ class Database:
             # Else a query could name any frame of data that its caller's variables hold.
             self._main.execute("SET GLOBAL python_enable_replacements = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
+        self._changes = 0
         self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         inherited = [self._main, self._writer]
         weakref.finalize(self, let_go, inherited, self._handed, os.getpid())
+
+    @property
+    def changes(self) -> int:
+        """How often what it shows may have changed, also inside a `change` that is not over."""
+        return self._changes + self.keyed.changes
 
     @property
     def writer(self) -> duckdb.DuckDBPyConnection:
@@ -120,6 +129,10 @@ class Database:
         # The type of a statement does not tell: `with` and `explain analyze` can hold changes.
         cursor.execute("BEGIN TRANSACTION READ ONLY")
         return cursor.sql(statements[0], params=params)
+
+    def relation(self, table: pa.Table) -> Relation:
+        """Return a table as what a query gives."""
+        return self._main.cursor().from_arrow(table)
 
     @contextmanager
     def change(self) -> Iterator[None]:
@@ -163,6 +176,7 @@ class Database:
         Args:
             run_files: The path of each run of sessions, and its age; the youngest counts.
         """
+        self._changes += 1
         self._writer.execute("DELETE FROM internal.packed_sessions")
         self._writer.execute("DELETE FROM internal.changes WHERE ordinal < 0")
         if run_files:
@@ -184,6 +198,7 @@ class Database:
         Args:
             packs: The path of each pack, and whether all of its rows count.
         """
+        self._changes += 1
         columns = ", ".join(f"stored.{quoted(name)}" for name in SCHEMA.names)
         scans = [
             query.format(columns=columns, paths=paths)
@@ -216,6 +231,7 @@ class Database:
         """Drop all fresh rows of the apps of which `is_gone` says so, inside `change`."""
         found = self._writer.execute(statements.APPS).fetchall()
         gone = [app_name for (app_name,) in found if is_gone(app_name)]
+        self._changes += len(gone)
         for table in ("rows", "changes", "ended") if gone else ():
             self._writer.execute(
                 f"DELETE FROM internal.{table} WHERE app_name IN $gone", {"gone": gone}
@@ -241,6 +257,7 @@ class Database:
         self.show_packs([])
 
     def _with(self, name: str, table: pa.Table, statements: Sequence[str]) -> None:
+        self._changes += 1
         self._writer.register(name, table)
         for statement in statements:
             self._writer.execute(statement)

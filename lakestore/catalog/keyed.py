@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -19,8 +20,8 @@ from lakestore.catalog.keyed_tables import SHOWN, Shown
 from lakestore.catalog.packs import Packs
 from lakestore.catalog.source import Source
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
-from lakestore.log.entries import list_entries, name_of
-from lakestore.log.keys import Scope, SessionKey, log_digest, run_key
+from lakestore.log.entries import list_entries, name_of, parse_entry
+from lakestore.log.keys import Scope, SessionKey, entry_key, is_stamp, log_digest, run_key
 from lakestore.log.manifests import Manifest, StoredFile
 from lakestore.storage import UnreadableError
 from lakestore.storage.files import SCHEME
@@ -109,7 +110,7 @@ class KeyedRows:
             self._show_runs(table, packs.manifests, shown)
             packed = self._packed(table, packs.manifests, shown) if listed else frozenset()
             wanted = [key for key in listed if name_of(key) not in packed]
-            self._show_entries(table, wanted, packs.erased, shown)
+            self._show_entries(table, wanted, packed, packs.erased, shown)
             has_rows = bool(shown.runs[table.name] or shown.held[table.name])
             if self._joined.get(table.name, False) != has_rows:
                 self._joined[table.name] = has_rows
@@ -137,7 +138,8 @@ class KeyedRows:
                 shown.damaged[key] = str(error)
         shown.runs[table.name] = self._scanned[table.name] = tuple(keys)
         if shown.runs[table.name] != before:
-            self._tables.scan(table, [f"{SCHEME}://{key}" for key in keys])
+            by_app = groupby(keys, key=lambda key: key.rpartition("/")[0])
+            self._tables.scan(table, ([f"{SCHEME}://{key}" for key in run] for _, run in by_app))
 
     def _packed(
         self, table: Shown, manifests: Mapping[str, Manifest], shown: FollowedRows
@@ -162,21 +164,31 @@ class KeyedRows:
         return frozenset(name for name in names if name.startswith(ours))
 
     def _show_entries(
-        self, table: Shown, wanted: Sequence[str], erased: Mapping[str, int], shown: FollowedRows
+        self,
+        table: Shown,
+        wanted: Sequence[str],
+        packed: frozenset[str],
+        erased: Mapping[str, int],
+        shown: FollowedRows,
     ) -> None:
         """Hold the rows of the `wanted` entries, but of erased sessions, and no others.
+
+        Of folds the rows of entries that are `packed` are left out: so they are read again when
+        that has changed.
 
         Raises:
             NotFoundError: one was swept; some of the others are held.
         """
-        held = self._held.get(table.name, frozenset())
-        self._tables.drop(table, sorted(held.difference(wanted)))
+        before = held = self._held.get(table.name, frozenset())
+        if shown.folded.keys() != self._known.folded.keys():
+            held = frozenset(key for key in held if not _is_fold(key))
+        self._tables.drop(table, sorted(before.difference(held.intersection(wanted))))
         new = [key for key in wanted if key not in held]
         read = set(held.intersection(wanted))
         for first in range(0, len(new), _ENTRIES_AT_ONCE):
             some = new[first : first + _ENTRIES_AT_ONCE]
             found = self._source.pool.map(
-                lambda key: self._read(table, key), some, near=self._store.near
+                lambda key: self._read(table, key, packed), some, near=self._store.near
             )
             for key, rows in zip(some, found, strict=True):
                 if isinstance(rows, pa.Table):
@@ -192,20 +204,22 @@ class KeyedRows:
             gone = erased.get
             self._tables.drop_erased(table, lambda *ids: gone(log_digest(SessionKey(*ids).log)))
 
-    def _read(self, table: Shown, key: str) -> pa.Table | LakeError:
+    def _read(self, table: Shown, key: str, packed: frozenset[str]) -> pa.Table | LakeError:
         """Return the rows of an entry, or why it cannot be read.
 
         Raises:
             NotFoundError: it was swept.
         """
         try:
-            rows = read_groups(open_parquet(self._store.get(key), table.schema))
+            rows = table.read(self._store.get(key))
             for app_name, user_id in set(_scopes(rows)):
                 if not key.startswith(Scope(app_name, user_id).entries_in(table.entries)):
                     return FormatError("a row names another scope than its key")
+            if not all(map(is_stamp, set(rows["stamp"].to_pylist()))):
+                return FormatError("a stamp is damaged")
         except (FormatError, UnreadableError) as error:
             return error
-        return rows
+        return _without(rows, key, packed) if _is_fold(key) else rows
 
     def _tell(self, shown: FollowedRows) -> None:
         for key, reason in shown.damaged.items():
@@ -217,6 +231,19 @@ def _runs(table: str, manifests: Mapping[str, Manifest]) -> Iterator[tuple[str, 
     for manifest in manifests.values():
         for run in manifest.table(table).runs:
             yield run_key(manifest.app_name, table, run.id), run
+
+
+def _is_fold(key: str) -> bool:
+    entry = parse_entry(key)
+    return entry is not None and entry.is_fold
+
+
+def _without(rows: pa.Table, fold: str, packed: frozenset[str]) -> pa.Table:
+    """Return the rows of a fold but of those entries that are packed."""
+    folder = f"{fold.rpartition('/')[0]}/"
+    stamps = rows["stamp"].to_pylist()
+    names = {stamp: name_of(entry_key(folder, stamp, fold=False)) for stamp in set(stamps)}
+    return rows.filter(pa.array([names[stamp] not in packed for stamp in stamps], pa.bool_()))
 
 
 def _scopes(rows: pa.Table) -> Iterator[tuple[str, str | None]]:

@@ -1,19 +1,22 @@
 """Tables of keyed rows in DuckDB: what is fresh is held, runs are scanned where they lie.
 
-Owns the statements. What is to be read is `lakestore.catalog.keyed`'s, what rows mean the views'.
+Owns the statements. What is to be read is `lakestore.catalog.keyed`'s, which rows of one key count
+`lakestore.catalog.folds`', what rows mean the views'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
+from lakestore.catalog.folds import Copies, Fold, Latest
 from lakestore.catalog.views import answers
-from lakestore.log.keys import TELEMETRY_ENTRIES
-from lakestore.tables import telemetry
+from lakestore.log.keys import MEMORY_ENTRIES, TELEMETRY_ENTRIES
+from lakestore.tables import memory, telemetry
+from lakestore.tables.parquet import open_parquet, read_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,39 +28,56 @@ class Shown:
     entries: str
     """The prefix of its entries."""
     schema: pa.Schema
-    key: tuple[str, ...]
-    """The columns that name a row."""
-    joined: Callable[[bool], str]
-    """Returns the statement that makes the view that joins it, for whether it has any row."""
+    read: Callable[[bytes], pa.Table]
+    """Returns what an entry holds; raises `FormatError` when it is damaged."""
+    fold: Fold
+    origins: tuple[tuple[str, str, str], ...]
+    """Expressions of user, session and version; a row goes with each such session that is erased
+    up to that version. The session "" is all that the user's memory holds."""
     was_there: str
     """The condition that a row was there `{at}` a time, in microseconds since 1970 UTC."""
+    joined: Callable[[bool], Sequence[str]] = lambda _: ()
+    """Returns the statements that make views which join it, for whether it has any row."""
 
-    def same(self, other: str) -> str:
-        """Return the condition that rows of `fresh` and `other` have one key."""
-        return " AND ".join(f"fresh.{name} = {other}.{name}" for name in self.key)
+
+def _telemetry(body: bytes) -> pa.Table:
+    return read_groups(open_parquet(body, telemetry.SCHEMA))
 
 
 TELEMETRY = Shown(
     "telemetry",
     TELEMETRY_ENTRIES,
     telemetry.SCHEMA,
-    ("app_name", "user_id", "id"),
-    answers,
+    _telemetry,
+    Copies(("app_name", "user_id", "id")),
+    (("user_id", "session_id", "version"),),
     "coalesce(duration_us, 0) <= {at} - epoch_us(started_at)",
+    lambda has_rows: (answers(has_rows),),
 )
-SHOWN = (TELEMETRY,)
+MEMORY = Shown(
+    "memory",
+    MEMORY_ENTRIES,
+    memory.SCHEMA,
+    memory.table_in,
+    Latest(("app_name", "user_id", "key"), ended_by=("app_name", "user_id", "id")),
+    (
+        ("source_user_id", "''", "TRY_CAST(left(stamp, 17) AS BIGINT)"),
+        ("source_user_id", "session_id", "nullif(version, 0)"),
+    ),
+    # What was replaced or forgotten since is packed away: nobody knows how it was.
+    "TRY_CAST(left(place, 17) AS BIGINT) <= {at}",
+)
+SHOWN = (TELEMETRY, MEMORY)
 """All of them."""
 
-_ADD = """
-INSERT INTO internal.fresh_{name} SELECT * FROM held
-WHERE NOT EXISTS (FROM internal.fresh_{name} AS fresh WHERE {same})
-QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY entry) = 1
-"""
+_ORIGINS = """SELECT rowid AS row, app_name, coalesce({user}, '') AS user_id,
+  {session} AS session_id, {version} AS version FROM internal.fresh_{name}"""
 
 _DROP_ERASED = """
-DELETE FROM internal.fresh_{name} AS row USING erased
-WHERE row.app_name = erased.app_name AND row.user_id = erased.user_id
-  AND row.session_id = erased.session_id AND row.version <= erased.version
+DELETE FROM internal.fresh_{name} WHERE rowid IN (
+  SELECT row FROM ({origins}) AS origin JOIN erased USING (app_name, user_id, session_id)
+  WHERE origin.version <= erased.version
+)
 """
 
 
@@ -68,6 +88,8 @@ class KeyedTables:
         """Show what was there `as_of` a time, None for all."""
         self._writer = writer
         self._as_of = as_of
+        self.changes = 0
+        """How often what is shown may have changed."""
 
     def create(self) -> None:
         """Make the tables, which show nothing yet."""
@@ -77,19 +99,19 @@ class KeyedTables:
             self.scan(table, [])
 
     def add(self, table: Shown, entries: Mapping[str, pa.Table]) -> None:
-        """Hold the rows of entries, by their keys; those that are held already count once."""
+        """Hold the rows of entries, by their keys."""
         if entries:
             held = pa.concat_tables([_held(rows, key) for key, rows in entries.items()])
-            names = {"name": table.name, "key": ", ".join(table.key), "same": table.same("held")}
-            self._with("held", held, [_ADD.format(**names)])
+            fresh = f"internal.fresh_{table.name}"
+            self._with("held", held, [f"INSERT INTO {fresh} {table.fold.new('held', fresh)}"])
 
     def drop(self, table: Shown, entries: Sequence[str]) -> None:
         """Hold nothing of the entries with these keys."""
-        if not entries:
-            return
-        gone = pa.table({"entry": pa.array(entries, pa.string())})
-        delete = f"DELETE FROM internal.fresh_{table.name} WHERE entry IN (SELECT entry FROM gone)"
-        self._with("gone", gone, [delete])
+        if entries:
+            gone = pa.table({"entry": pa.array(entries, pa.string())})
+            fresh = f"internal.fresh_{table.name}"
+            delete = f"DELETE FROM {fresh} WHERE entry IN (SELECT entry FROM gone)"
+            self._with("gone", gone, [delete])
 
     def clear(self) -> None:
         """Hold nothing, and scan nothing."""
@@ -99,8 +121,9 @@ class KeyedTables:
             self.join(table, False)
 
     def join(self, table: Shown, has_rows: bool) -> None:
-        """Let the view that joins the table do so, or not."""
-        self._writer.execute(table.joined(has_rows))
+        """Let the views that join the table do so, or not."""
+        for statement in table.joined(has_rows):
+            self._writer.execute(statement)
 
     def drop_erased(self, table: Shown, last: Callable[[str, str, str], int | None]) -> None:
         """Hold nothing of erased sessions.
@@ -109,34 +132,50 @@ class KeyedTables:
             table: Which table.
             last: Says, of app, user and session, up to which version; None for none.
         """
-        query = f"SELECT DISTINCT app_name, user_id, session_id FROM internal.fresh_{table.name}"
+        origins = " UNION ALL ".join(
+            _ORIGINS.format(user=user, session=session, version=version, name=table.name)
+            for user, session, version in table.origins
+        )
+        query = f"""SELECT DISTINCT app_name, user_id, session_id FROM ({origins})
+          WHERE session_id IS NOT NULL"""
         found = self._writer.execute(query).fetchall()
         gone = [(*ids, version) for ids in found if (version := last(*ids)) is not None]
         if gone:
             names = ["app_name", "user_id", "session_id", "version"]
             erased = pa.table([pa.array(column) for column in zip(*gone, strict=True)], names=names)
-            self._with("erased", erased, [_DROP_ERASED.format(name=table.name)])
+            delete = _DROP_ERASED.format(name=table.name, origins=origins)
+            self._with("erased", erased, [delete])
 
-    def scan(self, table: Shown, paths: Sequence[str]) -> None:
-        """Show what is held, and the rows of these runs.
+    def scan(self, table: Shown, runs: Iterable[Sequence[str]]) -> None:
+        """Show what counts of what is held, and of runs.
 
-        A key that is in both counts once: an entry may be sent again, and land, at any time.
+        Args:
+            table: Which table.
+            runs: The paths of each app's, the newest first.
         """
-        names, fresh = ", ".join(table.schema.names), f"internal.fresh_{table.name}"
-        rows = f"SELECT {names} FROM {fresh}"
-        if paths:
-            rows += f""" UNION ALL SELECT {names}
-              FROM read_parquet({list(paths)}, hive_partitioning = false) AS run
-              WHERE NOT EXISTS (FROM {fresh} AS fresh WHERE {table.same("run")})"""
+        paths = [list(each) for each in runs if each]
+        fresh = f"internal.fresh_{table.name}"
+        younger = _rows_in([path for each in paths for path in each[:-1]], fresh)
+        oldest = _rows_in([each[-1] for each in paths], fresh)
+        rows = table.fold.rows(table.schema.names, fresh, younger, oldest)
         if self._as_of is not None:
             rows = f"FROM ({rows}) WHERE {table.was_there.format(at=self._as_of)}"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.{table.name}_rows AS {rows}")
+        self.changes += 1
 
     def _with(self, name: str, table: pa.Table, statements: Sequence[str]) -> None:
         self._writer.register(name, table)
         for statement in statements:
             self._writer.execute(statement)
         self._writer.unregister(name)
+        self.changes += 1
+
+
+def _rows_in(paths: Sequence[str], fresh: str) -> str:
+    """Return the rows of runs as a query in parentheses; with no path as of `fresh`, but none."""
+    if not paths:
+        return f"(FROM {fresh} WHERE false)"
+    return f"(FROM read_parquet({list(paths)}, hive_partitioning = false))"
 
 
 def _held(rows: pa.Table, entry: str) -> pa.Table:

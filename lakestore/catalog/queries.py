@@ -59,7 +59,7 @@ class Queries:
     ) -> duckdb.DuckDBPyRelation:
         """Return the relation that `query` describes; see `Catalog.sql`."""
         if as_of is None:
-            return self._fresh().sql(query, params)
+            return self.fresh().sql(query, params)
         return self._made(as_of, guarded=True).sql(query, params)
 
     def scan(
@@ -70,7 +70,7 @@ class Queries:
         params: Sequence[Any] | None,
     ) -> pa.RecordBatchReader:
         """Stream a view in batches; see `Catalog.scan`."""
-        return self._fresh().scan(table, columns, where, params)
+        return self.fresh().scan(table, columns, where, params)
 
     def scan_polars(self, table: str) -> pl.LazyFrame:
         """Return a view as a LazyFrame, which refreshes each time that it is collected."""
@@ -131,7 +131,8 @@ class Queries:
                 )
             return self._shared
 
-    def _fresh(self) -> Catalog:
+    def fresh(self) -> Catalog:
+        """Return the catalog that all queries share, as the lake is now."""
         catalog = self._catalog()
         catalog.refresh()
         return catalog

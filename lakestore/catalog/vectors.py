@@ -1,8 +1,12 @@
-"""Vectors of memories, compared by DuckDB. Owns their tables, not what they are vectors of."""
+"""Vectors of memories, compared by DuckDB. Owns their tables, not what they are vectors of.
+
+What a forked process inherits of them it never touches.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
 import weakref
 from collections.abc import Sequence
 
@@ -10,6 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from lakestore.catalog.process import let_go
 from lakestore.search.index import Scores
 from lakestore.search.postings import Numbers
 from lakestore.search.rows import Mask
@@ -21,6 +26,7 @@ class VectorDatabase:
     def __init__(self) -> None:
         self._connection = duckdb.connect(":memory:", config={"enable_external_access": False})
         self._names = (f"vectors_{number}" for number in itertools.count())
+        weakref.finalize(self, let_go, [self._connection], [], os.getpid())
 
     def table(self) -> VectorTable:
         """Return a new table, which goes with its last reference."""
@@ -39,7 +45,7 @@ class VectorTable:
         self._name = name
         self._nbytes = 0
         self._connection.execute(f"create table {name} (row integer, embedding float[])")
-        weakref.finalize(self, _drop, connection, name)
+        weakref.finalize(self, _drop, connection, self._connection, name, os.getpid())
 
     @property
     def nbytes(self) -> int:
@@ -96,7 +102,15 @@ class VectorTable:
             self._connection.unregister("given")
 
 
-def _drop(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+def _drop(
+    connection: duckdb.DuckDBPyConnection,
+    cursor: duckdb.DuckDBPyConnection,
+    name: str,
+    pid: int,
+) -> None:
+    if os.getpid() != pid:
+        let_go([connection, cursor], [], pid)
+        return
     try:
         connection.cursor().execute(f"drop table if exists {name}")
     except duckdb.ConnectionException:

@@ -136,8 +136,12 @@ class Analyzer:
 
 
 def _words(text: str) -> list[str]:
-    found: list[str] = _word().findall(text)
+    # No mark is plain ASCII, and to look for them takes several times as long.
+    found: list[str] = (_PLAIN_WORD if text.isascii() else _word()).findall(text)
     return found
+
+
+_PLAIN_WORD = re.compile(r"\w+", re.ASCII)
 
 
 @cache

@@ -190,6 +190,19 @@ def encode(rows: Sequence[MemoryRow]) -> bytes:
     return write_small(to_table(rows), compress=size >= _COMPRESS_FROM)
 
 
+def table_in(body: bytes) -> pa.Table:
+    """Return the rows of an entry as a table in `SCHEMA`.
+
+    Raises:
+        FormatError: see `decode`.
+    """
+    table = read_groups(open_parquet(body, SCHEMA))
+    unknown = set(table["kind"].to_pylist()).difference(ENTRY_KINDS)
+    if unknown:
+        raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
+    return table
+
+
 def decode(body: bytes) -> list[MemoryRow]:
     """Return the rows of an entry, in their order.
 
@@ -197,8 +210,4 @@ def decode(body: bytes) -> list[MemoryRow]:
         FormatError: the bytes are not Parquet in `SCHEMA`, or hold no row, or one of a kind that
             this version does not know.
     """
-    rows = from_table(read_groups(open_parquet(body, SCHEMA)))
-    unknown = {row.kind for row in rows}.difference(ENTRY_KINDS)
-    if unknown:
-        raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
-    return rows
+    return from_table(table_in(body))

@@ -10,6 +10,7 @@ from lakestore.catalog.views.events import EVENTS
 from lakestore.catalog.views.llm_calls import LLM_CALLS
 from lakestore.catalog.views.macros import macros
 from lakestore.catalog.views.marks import internal_views
+from lakestore.catalog.views.memory import MEMORY
 from lakestore.catalog.views.messages import MESSAGES
 from lakestore.catalog.views.sessions import sessions
 from lakestore.catalog.views.state_changes import STATE_CHANGES
@@ -32,6 +33,7 @@ def views_with(state_columns: Sequence[str] = ()) -> Mapping[str, View]:
         "errors": ERRORS,
         "costs": COSTS,
         "telemetry": TELEMETRY,
+        "memory": MEMORY,
     }
 
 

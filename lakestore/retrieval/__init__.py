@@ -1,0 +1,1 @@
+"""What `lake.search` is asked: rankings by name, and indexes of what SQL shows."""
