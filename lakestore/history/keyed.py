@@ -110,6 +110,22 @@ def _reader(entries: str, decode: Callable[[bytes], list[K]]) -> Callable[[str, 
     return read
 
 
+def _memory_without_source(row: MemoryRow) -> MemoryRow | None:
+    """It goes; that all users' memory of an id was forgotten stays, without a word of by whom."""
+    if row.kind != "forget" or row.user_id is not None:
+        return None
+    return MemoryRow(
+        row.app_name,
+        None,
+        row.id,
+        "forget",
+        stamp=row.stamp,
+        ordinal=row.ordinal,
+        place=None,
+        inserted_at=row.inserted_at,
+    )
+
+
 def _forget_of(row: MemoryRow) -> Place | None:
     return None if row.ending is None else (row.user_id or "", row.ending)
 
@@ -167,7 +183,7 @@ MEMORY: Keyed[MemoryRow] = Keyed(
     read=_reader(MEMORY_ENTRIES, memory.decode),
     merge=memory.merge,
     source_user="source_user_id",
-    without_source=lambda _row: None,
+    without_source=_memory_without_source,
     is_final=True,
     ends_with_session=False,
     ending=_forget_of,

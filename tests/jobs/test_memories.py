@@ -183,6 +183,26 @@ def test_user_without_a_session_is_erased_too(lake: RememberingLake) -> None:
         assert lake.found("sesame", BEN) == ["food"]
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_an_erased_user_forgot_for_all_stays_forgotten(
+    lake: RememberingLake, packed: bool
+) -> None:
+    """Others may have given the app the same memory: it does not come back with who forgot it."""
+    for whose in (ANA, BEN):
+        made = lake.create("same", user_id=whose["user_id"])
+        lake.service.append_event(made, lake.event("velvet", id="shared"))
+        lake.memories.add_session_to_memory(made, scope="app")
+    if packed:
+        compact(lake.lake)
+    lake.memories.delete_memory(**ANA, memory_id="shared", scope="app")
+    erase_user(lake.open(), APP, "anastasia").finish(lake.open())
+    lake.clock.advance(lake.lake.environment.limits.view_age + 1)
+    assert lake.found("velvet", BEN) == []
+    lake.memories.add_session_to_memory(made, scope="app")
+    assert lake.found("velvet", BEN) == []
+    assert mentions(lake.store, "anastasia") == []
+
+
 def test_late_entry_of_an_erased_user_counts_for_nobody(lake: RememberingLake) -> None:
     """What was stamped before he was erased and lands after it is found by nobody, and goes."""
     lake.peopled()

@@ -87,6 +87,8 @@ BY_SCENARIO = {
     "memory is erased by time": "N anew",
     "erased memories are not read": "N erased",
     "stamps later than what was erased": "N anew",
+    "forgets outlive swaps": "M1",
+    "swaps keep what came since": "M2",
 }
 """The scenario that breaks without the rule."""
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
+from lakestore import jobs
 from lakestore.adk.memory_entries import MemoryScope
+from lakestore.errors import NotFoundError
 from tests.simulator.actions import action, wait
 from tests.simulator.actors import Actor
 from tests.simulator.plan import APP, Op
+from tests.simulator.record import Job
 
 _WORD = "memo"
 """What is asked for: every memory has it."""
@@ -63,6 +68,23 @@ def recall(actor: Actor, op: Op) -> None:
     if call.is_ok:
         call.remembered = tuple(memory.id for memory in found.memories)
         actor.world.scheduler.note(f"finds {' '.join(call.remembered) or 'nothing'}")
+
+
+@action("rebuild")
+def rebuild(actor: Actor, op: Op) -> None:
+    """Make anew what came from events: what was added by hand, as all here, stays."""
+    actor.call("rebuild", lambda: jobs.rebuild_memory(actor.process.lake, APP), job=Job())
+
+
+@action("restore")
+def restore(actor: Actor, op: Op) -> None:
+    """Bring back what the last rebuild has replaced, if there is any."""
+
+    def bring_back() -> None:
+        with suppress(NotFoundError):
+            jobs.restore_memory(actor.process.lake, APP)
+
+    actor.call("restore", bring_back, job=Job())
 
 
 def _scope(op: Op) -> MemoryScope:

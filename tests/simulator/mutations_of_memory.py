@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
-from lakestore.history.archive import Archive
+from lakestore.history.archive import MEMORY, Archive
 from lakestore.history.memories import Memories
 from lakestore.jobs.changes import Publisher
+from lakestore.jobs.swapping import Pairing
 from lakestore.search.rows import Rows
 from lakestore.tables.memory import MemoryRow
 from tests.simulator.mutating import ageless, set_, without
@@ -71,3 +73,24 @@ def _anew(stack: ExitStack) -> None:
 @without("entries that are packed", "are read from runs alone, by whoever knows their names")
 def _names(stack: ExitStack) -> None:
     set_(stack, Memories, "_folded", lambda *_args: frozenset())
+
+
+@without("forgets outlive swaps", "they are no part of what is replaced, or brought back")
+def _outlive(stack: ExitStack) -> None:
+    original = Pairing.kept
+
+    def kept(self: Pairing) -> Any:
+        return (row for row in original(self) if row.kind == "add")
+
+    set_(stack, Pairing, "kept", kept)
+
+
+@without("swaps keep what came since", "what was packed meanwhile is no part of what they replace")
+def _since(stack: ExitStack) -> None:
+    original = Pairing.__init__
+
+    def init(self: Pairing, archive: Any, newest: Any, swap: Any) -> None:
+        tables = {**newest.tables, MEMORY.name: swap.base.table(MEMORY.name)}
+        original(self, archive, replace(newest, tables=tables), swap)
+
+    set_(stack, Pairing, "__init__", init)

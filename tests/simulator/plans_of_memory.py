@@ -7,7 +7,16 @@ from random import Random
 from tests.simulator.plan import SKEWS, WEATHERS, Op, Plan, script
 from tests.simulator.store import GRACE, VIEW_AGE
 
-_WEIGHTS = {"remember": 10, "recall": 8, "forget": 4, "wait": 4, "compact": 5, "sweep": 4}
+_WEIGHTS = {
+    "remember": 10,
+    "recall": 8,
+    "forget": 4,
+    "wait": 4,
+    "compact": 5,
+    "sweep": 4,
+    "rebuild": 3,
+    "restore": 2,
+}
 _NAMES = ("", "", "m", "n")
 """Of memories: one of its own, or one that others may add and forget, too."""
 _WAITS = (1.0, 20.0, 1.1 * VIEW_AGE, 1.1 * GRACE, 1.1 * GRACE)

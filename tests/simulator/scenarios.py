@@ -5,7 +5,16 @@ from tests.simulator.scenarios_of_forgetting import FORGETTING
 from tests.simulator.scenarios_of_jobs import JOBS
 from tests.simulator.scenarios_of_logs import LOGS
 from tests.simulator.scenarios_of_memory import MEMORY
+from tests.simulator.scenarios_of_rebuilds import REBUILDS
 from tests.simulator.scenarios_of_state import STATE
 from tests.simulator.scenarios_of_telemetry import TELEMETRY
 
-SCENARIOS: dict[str, Scenario] = {**LOGS, **STATE, **JOBS, **FORGETTING, **TELEMETRY, **MEMORY}
+SCENARIOS: dict[str, Scenario] = {
+    **LOGS,
+    **STATE,
+    **JOBS,
+    **FORGETTING,
+    **TELEMETRY,
+    **MEMORY,
+    **REBUILDS,
+}

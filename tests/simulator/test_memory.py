@@ -26,7 +26,12 @@ def test_memories_are_as_they_should_be(seeds: range) -> None:
 
 @pytest.mark.parametrize(
     ("name", "seed"),
-    [("memories have keys", 0), ("forgets are packed", 5), ("a forget wins", 8)],
+    [
+        ("memories have keys", 0),
+        ("a forget wins", 15),
+        ("forgets are packed", 17),
+        ("forgets outlive swaps", 19),
+    ],
 )
 def test_a_mutation_is_caught_by_chance(name: str, seed: int) -> None:
     """A search that knows nothing of the rule finds the first history that needs it."""
