@@ -151,10 +151,13 @@ class SyncMemoryService:
         self._memories.put(scope, self._embedded(new))
 
     def _embedded(self, rows: Sequence[MemoryRow]) -> Sequence[MemoryRow]:
+        """Return rows with the vectors of their texts; one that says nothing is near to nothing."""
         if self._embedder is None:
             return rows
-        vectors = embed(self._embedder, [row.text or "" for row in rows])
-        return [replace(row, embedding=vector) for row, vector in zip(rows, vectors, strict=True)]
+        said = (row.text for row in rows if row.text and not row.text.isspace())
+        texts = list(dict.fromkeys(said))
+        vectors = dict(zip(texts, embed(self._embedder, texts), strict=True))
+        return [replace(row, embedding=vectors.get(row.text or "")) for row in rows]
 
     def search_memory(
         self,

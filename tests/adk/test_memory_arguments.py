@@ -243,6 +243,26 @@ async def test_embedder_that_fails_adds_nothing() -> None:
         assert await found(LakeMemoryService(lake), "tea") == []
 
 
+async def test_what_says_nothing_has_no_vector() -> None:
+    """A memory without text is near to no question; no text is embedded twice."""
+    asked: list[str] = []
+
+    def embedder(texts: Any) -> Any:
+        asked.extend(texts)
+        return hashed(texts)
+
+    with Lake.open("memory://no-vectors") as lake:
+        service = LakeMemoryService(lake, ranking="hybrid", embedder=embedder)
+        image = fact("", "image")
+        blob = types.Blob(data=b"tea", mime_type="image/png")
+        image.content = types.Content(parts=[types.Part(inline_data=blob)])
+        given = [image, fact(" ", "blank"), fact("tea", "one"), fact("tea", "two")]
+        await service.add_memory(**ANA, memories=given)
+
+        assert asked == ["tea"]
+        assert await found(service, "tea") == ["one", "two"]
+
+
 async def test_thoughts_and_tools_are_searched_when_asked_for() -> None:
     """A service may be told to search thoughts, and what tools were asked and answered."""
     with Lake.open("memory://tastes") as lake:

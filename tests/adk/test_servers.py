@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakestore import Lake, LakeSessionService
+from lakestore import Lake, LakeMemoryService, LakeSessionService
 from tests.support.children import mortal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +84,9 @@ class Agents:
         """The command for `adk <program>` that `init` printed, run by this Python."""
         wanted = str(target or self.folder)
         (found,) = [line for line in self.commands if line[1] == program and line[-1] == wanted]
-        return [sys.executable, "-m", "google.adk.cli", *found[1:]]
+        *options, folder = found[1:]
+        memory = [it.replace("--session_", "--memory_") for it in options if "--session_" in it]
+        return [sys.executable, "-m", "google.adk.cli", *options, *memory, folder]
 
     def lake(self) -> Lake:
         return Lake.open(self.folder / ".lake", read_only=True)
@@ -231,6 +233,8 @@ def test_a_session_outlives_its_server(
         )
         assert patched.status_code == 200, patched.text
         before = first.get("shop", "ana", "s1")
+        remembered = first.http.patch("/apps/shop/users/ana/memory", json={"sessionId": "s1"})
+        assert remembered.status_code == 200, remembered.text
     assert first.process.returncode in (0, -15)
     printed = "".join(first.output)
     assert "Traceback" not in printed
@@ -260,6 +264,11 @@ def test_a_session_outlives_its_server(
     assert session is not None
     shown = [event["id"] for event in second.get("shop", "ana", "s1")["events"]]
     assert [event.id for event in session.events] == shown
+    with agents.lake() as lake:
+        found = LakeMemoryService(lake).sync.search_memory(
+            app_name="shop", user_id="ana", query="the order of my monstera"
+        )
+    assert [memory.author for memory in found.memories] == ["user", "shop_helper"]
     assert len(shown) == 7
 
 

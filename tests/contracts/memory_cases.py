@@ -57,6 +57,12 @@ ADK = {
         "a session gets its turn when it is added, with or without a memory",
         "test_session_that_said_nothing_keeps_its_turn",
     ),
+    **_differs(
+        "formats every time that it finds, and fails on those past the year 9999",
+        "test_time_past_the_years_is_no_hindrance",
+        raises=(ValueError,),
+    ),
+    **_differs("keeps any text", "test_half_a_character_is_refused"),
     **_differs("takes anything for an id", "test_impossible_ids_are_refused"),
     **_differs("takes anything for an id, and nothing", "test_impossible_session_id_is_refused"),
 }

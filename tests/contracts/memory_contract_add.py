@@ -188,6 +188,17 @@ class MemoryAddContract:
 
         assert memory.timestamp == "2024-03-10T08:00:00.250000+00:00"
 
+    async def test_time_past_the_years_is_no_hindrance(
+        self, memories: BaseMemoryService, elsewhere: BaseMemoryService
+    ) -> None:
+        """Milliseconds that were taken for seconds cost the memory its time, and no search."""
+        odd = event("e1", "tea", at=1_796_000_000_000.0)
+        await memories.add_session_to_memory(session(odd, event("e2", "tea")))
+        first, second = await search(elsewhere, "tea")
+
+        assert (first.id, first.timestamp) == ("e1", None)
+        assert second.timestamp
+
     async def test_memory_is_not_the_callers_object(
         self, memories: BaseMemoryService, elsewhere: BaseMemoryService
     ) -> None:

@@ -106,3 +106,16 @@ class MemoryIdContract:
                 **ANA, events=[event("e1", "hello")], session_id=impossible
             )
         assert await found(elsewhere, "hello") == []
+
+    async def test_half_a_character_is_refused(
+        self,
+        memories: BaseMemoryService,
+        elsewhere: BaseMemoryService,
+        refusal: type[Exception],
+    ) -> None:
+        """Text that no file can hold is refused, and nothing of its session is remembered."""
+        with pytest.raises(refusal):
+            await memories.add_session_to_memory(
+                session(event("e1", "hello"), event("e2", "hello \ud800"))
+            )
+        assert await found(elsewhere, "hello") == []

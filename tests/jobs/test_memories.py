@@ -285,3 +285,19 @@ def test_stats_count_entries(lake: RememberingLake) -> None:
     settle(lake)
     (app,) = stats(lake.open()).apps
     assert (app.other_entries, app.total.fresh_objects) == (0, 0)
+
+
+# R071
+def test_nothing_to_do_is_no_error(lake: RememberingLake) -> None:
+    """Before anything is remembered, and after all was forgotten, nothing is found or done."""
+    for step in range(2):
+        assert lake.found("tea") == lake.found("tea", ANA, lake.memories) == [], step
+        assert compact(lake.open()).events == 0
+        lake.pass_days(2)
+        sweep(lake.open())
+        assert check(lake.open()).findings == ()
+        assert lake.memories.delete_user_memory(**ANA) == 0
+        lake.memories.add_memory(**ANA, memories=[fact("tea", f"drink{step}")])
+        assert lake.memories.delete_user_memory(**ANA) == 1
+    assert erase_user(lake.open(), APP, "anastasia").finish(lake.open()).status == "done"
+    assert mentions(lake.store, "anastasia", "drink") == []
