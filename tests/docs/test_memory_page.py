@@ -30,7 +30,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 async def test_the_examples_run(names: dict[str, Any]) -> None:
     """The Python on the page works as it stands, and a turn of the agent is remembered."""
     examples = re.findall(r"^```python\n(.*?)^```$", _PAGE, re.MULTILINE | re.DOTALL)
-    first, facts, hybrid, forgetting = examples
+    first, facts, hybrid, forgetting, rebuilding = examples
     exec(first, names)
     await names["sessions"].create_session(app_name="support", user_id="ana", session_id="s1")
     message = types.Content(role="user", parts=[types.Part(text="Where is my order A-1041?")])
@@ -47,6 +47,11 @@ async def test_the_examples_run(names: dict[str, Any]) -> None:
     exec(forgetting, names)
     for query in ("order", "plants", "ferns"):
         assert search(**ana, query=query).memories == []
+
+    exec(rebuilding, names)
+    assert names["report"].failures == ()
+    assert names["report"].sessions == 1
+    assert names["restored"].comparison.before == names["report"].comparison.after
 
 
 def test_every_linked_page_is_there() -> None:
