@@ -17,6 +17,9 @@ from tests.support import ceph as cephs
 from tests.support import servers
 from tests.support.servers import RUNNING, Bucket
 
+# Rules of contracts stand outside test modules, and say what differed all the same.
+pytest.register_assert_rewrite("tests.contracts")
+
 # A shell's background job ignores Ctrl-C, and so would the commands that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -173,7 +173,7 @@ async def test_services_take_what_makes_sense(service: LakeMemoryService, case: 
         ("open lake", {"lake": "secret"}),
         ("max_results", {"uri": "lakestore+file:///{folder}?max_results=secret"}),
         ("ranking", {"uri": "lakestore+file:///{folder}?ranking=secret"}),
-        ("durability", {"uri": "lakestore+file:///{folder}?durability=turn"}),
+        ("colour", {"uri": "lakestore+file:///{folder}?colour=secret"}),
         ("brackets", {"uri": "lakestore+memory://[secret"}),
     ],
     ids=str,

@@ -1,22 +1,15 @@
-"""What all contracts of services share: asserts that say what differed, exemptions, servers.
+"""What all contracts of services share: exemptions, servers.
 
 Rules stand outside test modules; a `case` is one service.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contracts.cases import Case
-
-pytest.register_assert_rewrite(
-    "tests.contracts.building",
-    "tests.contracts.memory_building",
-    *(f"tests.contracts.{path.stem}" for path in Path(__file__).parent.glob("*_contract_*.py")),
-)
 
 
 @pytest.fixture(autouse=True)

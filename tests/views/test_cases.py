@@ -16,6 +16,7 @@ from lakestore.jobs import compact
 from lakestore.storage import MemoryStore
 from tests.support.lake_builder import a_log
 from tests.support.measured import measured, put
+from tests.support.rebuilding import entry, memories_of
 
 ODD_IDS = [
     "o'brien",
@@ -77,6 +78,8 @@ def test_one_session_id_of_many(store: MemoryStore, lake: Lake, view: str) -> No
     full(store, user_id="7", app_name="it's")
     users = [*(("travel", user) for user in ODD_IDS), ("it's", "7")]
     put(lake, *(measured(user, "main", app_name=app) for app, user in users))
+    for app, user in users:
+        memories_of(lake).add_memory(app_name=app, user_id=user, memories=[entry("m", id="main")])
     count = f"select app_name, user_id, count(*) from {view} group by all"
     found = {(app, user): number for app, user, number in lake.sql(count).fetchall()}
     assert set(found) == set(users)
