@@ -84,21 +84,24 @@ def rebuild_memory(
     lake's view age limit. What was forgotten stays forgotten, what was added by hand
     (`add_memory`) stays, and so does the app's own memory. What is added while it runs stays, too.
     Packs what is not packed yet first, as `compact` does. What it replaces is put aside:
-    `restore_memory` brings it back.
+    `restore_memory` brings it back, until the next rebuild that changes anything.
 
     Args:
         lake: The lake, open for writing.
         app_name: The app.
         user_id: Only this user; None for all.
-        extractor: Makes memories of a `History`, see `Extractor`; None: each event with text is
-            one, as `add_session_to_memory` makes it. With an executor of processes it must be a
-            function that they can import.
+        extractor: A function, sync or async, from a `History` to a list of ADK's `MemoryEntry`.
+            An entry with the id of an event is the memory of that event; one without an id is
+            named by what it says, and happened when the last event did unless it has a timestamp.
+            None: each event with text is one, as `add_session_to_memory` makes it. With an executor
+            of processes it must be a function that they can import.
         per: Whether it is given one session at a time, or all of a user.
         batch_size: It is called with a list of so many, and returns a list for each; None: with
             one. An async one is called for sixteen at once.
         since: Only events after this time are looked at, and only memories of what happened after
             it replaced.
-        embedder: Gives each new memory its vector, for the ranking `hybrid`.
+        embedder: Gives each new memory its vector, for the ranking `hybrid`; without one, new
+            memories have none.
         thoughts: Whether the model's thoughts are searched, too, see `LakeMemoryService`.
         tools: Whether names, arguments and results of tools are.
         dry_run: Make and compare them, and change nothing of what is remembered.
@@ -183,7 +186,8 @@ class _Rebuild:
         failures = tuple(failure for one in drafts for failure in one.failures)
         swap = self._swap(base, drafts, failures, stamp, now)
         comparison = Comparison()
-        if base.table(MEMORY.name).runs or any(one.key for one in drafts):
+        # One that changes nothing shall not put an earlier one out of reach of a restore.
+        if any(one.key for one in drafts) or self._replaces_any(swap):
             comparison = swapped(self._lake, swap, dry_run=dry_run)
         self._drop_drafts()
         return RebuildReport(
@@ -240,6 +244,10 @@ class _Rebuild:
 
         marker = _marker(self._app, self._user, stamp, now)
         return Swap(base, self._user, rows, replaces, marker, puts_aside=True)
+
+    def _replaces_any(self, swap: Swap) -> bool:
+        rows = self._archive.rows_in(MEMORY, self._app, swap.base.table(MEMORY.name).runs)
+        return any(row.kind == "add" and swap.is_of(row) and swap.replaces(row) for row in rows)
 
     def _drop_drafts(self) -> None:
         """Delete what was drafted: a sweep does it if this does not."""

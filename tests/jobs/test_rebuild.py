@@ -257,6 +257,16 @@ def test_a_restore_brings_all_back(kept: Remembering) -> None:
     assert check(kept.lake).findings == ()
 
 
+def test_one_that_changes_nothing_leaves_what_was_put_aside(kept: Remembering) -> None:
+    """Where every session fails, or there is nothing to look at, the rebuild before is undone."""
+    before = kept.found()
+    rebuild_memory(kept.lake, APP, extractor=summary)
+    assert len(rebuild_memory(kept.lake, APP, extractor=lambda _: None).failures) == 4
+    rebuild_memory(kept.lake, APP, extractor=summary, since=2e9)
+    assert restore_memory(kept.lake, APP).comparison.after == 16
+    assert kept.found() == before
+
+
 def test_a_user_goes_back_apart_from_the_app(kept: Remembering) -> None:
     """Whoever was rebuilt alone after all others goes back one step, and the others theirs."""
     before = kept.found(), kept.found("ben")
