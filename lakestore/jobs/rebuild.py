@@ -54,8 +54,10 @@ class RebuildReport:
     """How many events they have."""
     comparison: Comparison
     """What the new memories are beside those that they take the place of."""
+    failed: int
+    """Of how many sessions (users, where it is given all of a user) nothing was made."""
     failures: tuple[Failure, ...] = field(repr=False)
-    """Sessions of which nothing was made; they keep the memories that they had."""
+    """These, with what was raised; they keep the memories that they had."""
     elapsed_ms: int
     dry_run: bool
 
@@ -83,6 +85,8 @@ def rebuild_memory(
     Readers see the old memories or the new ones, and never a mix; other processes notice within the
     lake's view age limit. What was forgotten stays forgotten, what was added by hand
     (`add_memory`) stays, and so does the app's own memory. What is added while it runs stays, too.
+    What came from sessions or events that were deleted or pruned since goes: no history is left to
+    make it of.
     Packs what is not packed yet first, as `compact` does. What it replaces is put aside:
     `restore_memory` brings it back, until the next rebuild that changes anything.
 
@@ -195,6 +199,7 @@ class _Rebuild:
             sum(one.sessions for one in drafts),
             sum(one.events for one in drafts),
             comparison,
+            len(failures),
             failures,
             int((self._lake.clock.elapsed() - started) * 1_000),
             dry_run,

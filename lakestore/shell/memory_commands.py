@@ -48,6 +48,8 @@ class Function(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
                 found = getattr(found, part)
         except (ImportError, AttributeError) as error:
             self.fail(f"there is no {value}: {error}", param, ctx)
+        except Exception as error:  # noqa: BLE001 - whatever the module does when it is imported
+            self.fail(f"importing {module} raised {type(error).__name__}: {error}", param, ctx)
         if not callable(found):
             self.fail(f"{value} is no function", param, ctx)
         return found  # type: ignore[no-any-return]
@@ -92,9 +94,10 @@ def rebuild_memory(
 ) -> None:
     """Make the memories of an app anew from all its history.
 
-    They take the place of what was remembered from events, at once; facts that were added by hand
-    stay, and what was forgotten stays forgotten. restore-memory goes back. Ends with 1 if some
-    sessions failed: these keep the memories that they had.
+    They take the place of what was remembered from events, at once, also of sessions that were
+    deleted or pruned since; facts that were added by hand stay, and what was forgotten stays
+    forgotten. restore-memory goes back. Ends with 1 if some sessions failed: these keep the
+    memories that they had.
     """
     from lakestore.jobs import rebuild_memory as run
     from lakestore.shell.reports import to_json
@@ -159,15 +162,15 @@ def _rebuilt(report: Any) -> Iterator[str]:
         f" {found.appeared:,} appeared, {found.vanished:,} vanished"
     )
     if report.failures:
+        kind = "user" if report.failures[0].session_id is None else "session"
         yield click.style(
-            f"{plural(len(report.failures), 'session')} failed, and kept the memories there were:",
-            fg="red",
+            f"{plural(report.failed, kind)} failed, and kept the memories there were:", fg="red"
         )
         for failure in report.failures[:_MOST_FAILURES]:
             named = "/".join(part for part in (failure.user_id, failure.session_id) if part)
             yield visible(f"  {named}: {failure.error}")
-        if len(report.failures) > _MOST_FAILURES:
-            yield f"  and {len(report.failures) - _MOST_FAILURES:,} more, see --json"
+        if report.failed > _MOST_FAILURES:
+            yield f"  and {report.failed - _MOST_FAILURES:,} more, see --json"
 
 
 def memories(count: int) -> str:

@@ -13,10 +13,10 @@ import pytest
 from google.adk.memory.memory_entry import MemoryEntry
 
 from lakestore import Lake, LakeSessionService
-from lakestore.adk.extracting import History
 from lakestore.errors import ConflictError, InputError, NotFoundError, ReadOnlyError
 from lakestore.jobs import (
     EraseReceipt,
+    History,
     check,
     compact,
     erase_user,
@@ -177,6 +177,7 @@ def test_one_session_that_fails_keeps_what_it_had(kept: Remembering) -> None:
 
     report = rebuild_memory(kept.lake, APP, extractor=picky)
     (failure,) = report.failures
+    assert "failed=1" in repr(report)
     assert (failure.user_id, failure.session_id) == (USER, "s1")
     assert failure.error == "ValueError: no luck"
     assert [text for text in kept.said() if "summary" in text] == ["tea summary of s0, 4 events"]
