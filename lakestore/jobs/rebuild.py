@@ -35,7 +35,7 @@ from lakestore.lake import Lake
 from lakestore.log.keys import app_drafts, check_id
 from lakestore.log.manifests import Manifest
 from lakestore.log.stamps import stamp_text
-from lakestore.search.embedding import Embedder
+from lakestore.search.embedding import Embedder, check_embedder
 from lakestore.tables.memory import MemoryRow
 
 TASK_EVENTS = 20_000
@@ -147,9 +147,9 @@ def rebuild_memory(
 
 
 def _extraction(extractor: object, per: object, batch_size: object, embedder: object) -> Extraction:
-    for name, given in (("extractor", extractor), ("embedder", embedder)):
-        if given is not None and not callable(given):
-            raise InputError(f"{name} is a function. type={type(given).__name__}")
+    if extractor is not None and not callable(extractor):
+        raise InputError(f"extractor is a function. type={type(extractor).__name__}")
+    check_embedder(embedder)
     size = None if batch_size is None else check_number("batch_size", batch_size, least=1)
     if size is not None and extractor is None:
         raise InputError("batch_size is for an extractor, and none is given")

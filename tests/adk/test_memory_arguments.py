@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -164,6 +165,7 @@ async def test_services_take_what_makes_sense(service: LakeMemoryService, case: 
         ("ranking", {"lake": None, "ranking": 5}),
         ("embedder", {"lake": None, "ranking": "hybrid"}),
         ("embedder", {"lake": None, "embedder": "secret"}),
+        ("no async function", {"lake": None, "embedder": asyncio.sleep}),
         ("max_results", {"lake": None, "max_results": 0}),
         ("max_results", {"lake": None, "max_results": "many"}),
         ("language", {"lake": None, "language": "klingon"}),
@@ -172,8 +174,8 @@ async def test_services_take_what_makes_sense(service: LakeMemoryService, case: 
         ("options", {"lake": None, "region": "secret"}),
         ("open lake", {"lake": "secret"}),
         ("max_results", {"uri": "lakestore+file:///{folder}?max_results=secret"}),
-        ("ranking", {"uri": "lakestore+file:///{folder}?ranking=secret"}),
-        ("durability", {"uri": "lakestore+file:///{folder}?durability=turn"}),
+        ("given=-5", {"uri": "lakestore+file:///{folder}?max_results=-5"}),
+        ('"hybrid"$', {"uri": "lakestore+file:///{folder}?ranking=secret"}),
         ("brackets", {"uri": "lakestore+memory://[secret"}),
     ],
     ids=str,
@@ -199,6 +201,7 @@ async def test_uri_says_as_much_as_arguments(tmp_path: Path) -> None:
     (tmp_path / "services.yaml").write_text(services_yaml())
     load_services_module(str(tmp_path))
     uri = f"lakestore+file://{tmp_path / 'lake'}?ranking=bm25&max_results=2&language=german"
+    uri += "&durability=turn"  # which is for sessions: one URI does for both
     service = get_service_registry().create_memory_service(uri, agents_dir="agents")
     assert isinstance(service, LakeMemoryService)
     events = [event(f"e{number}", f"die Häuser {number}") for number in range(4)]
@@ -208,6 +211,8 @@ async def test_uri_says_as_much_as_arguments(tmp_path: Path) -> None:
     plain = LakeMemoryService(uri=f"lakestore+file://{tmp_path / 'lake'}", max_results=3)
     assert plain.lake is service.lake
     assert await found(plain, "Häuser") == ["e0", "e1", "e2"]
+    words = LakeMemoryService(uri=uri.replace("german", "none"))
+    assert (await found(words, "Haus"), await found(words, "Häuser")) == ([], ["e0", "e1"])
     service.lake.close()
 
 
