@@ -125,6 +125,7 @@ def rebuild_memory(
             publishing; run it again with `resume=True`.
         FormatError: what is packed of the app is damaged.
         StorageError: the store failed; run it again with `resume=True`.
+        Exception: what the embedder raises goes through, and nothing was changed.
     """
     check_lake(lake)
     _check_writable(lake, app_name, user_id)

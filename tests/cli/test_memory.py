@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakestore import Lake, LakeSessionService
+from lakestore import Lake, LakeMemoryService, LakeSessionService
 from tests.cli.running import run
 from tests.support.aging import APP, USER, AgingLake
 from tests.support.rebuilding import memories_of
@@ -67,6 +67,27 @@ def test_a_rebuild_with_failures_ends_with_one(url: str, tmp_path: Path) -> None
     assert "1 session failed, and kept the memories there were:\n" in done.output
     assert f"  {USER}/s: ValueError: no luck\n" in done.output
     assert found(url) == 2
+
+
+def test_vectors_come_from_an_embedder(url: str, tmp_path: Path) -> None:
+    """What the command makes is near to a question in other words, if it is given a function."""
+    (tmp_path / "vectors.py").write_text("def embed(texts):\n    return [[1.0] for _ in texts]\n")
+
+    def near() -> int:
+        with Lake.open(url) as lake:
+            memories = LakeMemoryService(
+                lake, ranking="hybrid", embedder=lambda texts: [[1.0] for _ in texts]
+            )
+            found = memories.sync.search_memory(app_name=APP, user_id=USER, query="xyzzy")
+            return len(found.memories)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        how = ("--embedder", "vectors:embed", "--thoughts", "--tools")
+        run("rebuild-memory", url, "--app", APP)
+        assert near() == 0
+        run("rebuild-memory", url, "--app", APP, *how)
+        assert near() > 0
 
 
 @pytest.mark.parametrize("wrong", ["def f(:", "x = unknown"])
