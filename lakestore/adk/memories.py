@@ -23,6 +23,9 @@ from lakestore.lake import Lake
 from lakestore.retrieval.rankings import RankingName
 from lakestore.search.embedding import Embedder
 
+_FLAGS = {"true": True, "false": False}
+"""As they are written in a URI."""
+
 
 class LakeMemoryService(BaseMemoryService):
     """Keeps what agents remember in a lake, which any number of processes may share.
@@ -50,8 +53,8 @@ class LakeMemoryService(BaseMemoryService):
 
         Args:
             lake: An open lake, which you close: the service needs no closing.
-            uri: See `LakeSessionService`; `ranking`, `max_results` and `language` (or `none`) may
-                be in its query.
+            uri: See `LakeSessionService`; `ranking`, `max_results`, `language` (or `none`),
+                `thoughts` and `tools` (`true` or `false`) may be in its query.
             agents_dir: Accepted, as ADK passes it, and not needed.
             ranking: `overlap` (the default): how many words of the query a memory has. `bm25`:
                 rare words count more, and endings of words do not. `hybrid`: that, and what the
@@ -87,8 +90,8 @@ class LakeMemoryService(BaseMemoryService):
             int(most) if isinstance(most, str) and most.removeprefix("-").isdecimal() else most,
             embedder,
             None if language == "none" else language,
-            thoughts=thoughts,
-            tools=tools,
+            thoughts=_FLAGS.get(settings.get("thoughts", ""), settings.get("thoughts", thoughts)),
+            tools=_FLAGS.get(settings.get("tools", ""), settings.get("tools", tools)),
         )
         """The same operations, blocking, for code without an event loop."""
 

@@ -174,6 +174,7 @@ async def test_services_take_what_makes_sense(service: LakeMemoryService, case: 
         ("options", {"lake": None, "region": "secret"}),
         ("open lake", {"lake": "secret"}),
         ("max_results", {"uri": "lakestore+file:///{folder}?max_results=secret"}),
+        ("tools", {"uri": "lakestore+file:///{folder}?tools=secret"}),
         ("given=-5", {"uri": "lakestore+file:///{folder}?max_results=-5"}),
         ('"hybrid"$', {"uri": "lakestore+file:///{folder}?ranking=secret"}),
         ("brackets", {"uri": "lakestore+memory://[secret"}),
@@ -211,6 +212,11 @@ async def test_uri_says_as_much_as_arguments(tmp_path: Path) -> None:
     plain = LakeMemoryService(uri=f"lakestore+file://{tmp_path / 'lake'}", max_results=3)
     assert plain.lake is service.lake
     assert await found(plain, "Häuser") == ["e0", "e1", "e2"]
+    thoughtful = LakeMemoryService(uri=f"{uri}&thoughts=true&tools=false")
+    musing = event("t")
+    musing.content = types.Content(parts=[types.Part(text="Segelboot", thought=True)])
+    await thoughtful.add_session_to_memory(session(musing))
+    assert await found(thoughtful, "Segelboot") == ["t"]
     words = LakeMemoryService(uri=uri.replace("german", "none"))
     assert (await found(words, "Haus"), await found(words, "Häuser")) == ([], ["e0", "e1"])
     service.lake.close()
