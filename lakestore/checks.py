@@ -80,7 +80,8 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> str:
     """
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(f'"{choice}"' for choice in choices)
-        raise InputError(f"{name} is one of {known}. {_given(value)}")
+        of_kind = "" if isinstance(value, str) else f". {_given(value)}"
+        raise InputError(f"{name} is one of {known}{of_kind}")
     return value
 
 

@@ -23,6 +23,9 @@ from lakestore.lake import Lake
 from lakestore.retrieval.rankings import RankingName
 from lakestore.search.embedding import Embedder
 
+_FLAGS = {"true": True, "false": False}
+"""As they are written in a URI."""
+
 
 class LakeMemoryService(BaseMemoryService):
     """Keeps what agents remember in a lake, which any number of processes may share.
@@ -49,16 +52,16 @@ class LakeMemoryService(BaseMemoryService):
         """Work on `lake`, or on the one that `uri` names, as ADK's service registry calls it.
 
         Args:
-            lake: An open lake, which stays open when the service is closed.
-            uri: See `LakeSessionService`; `ranking`, `max_results` and `language` may be in its
-                query.
+            lake: An open lake, which you close: the service needs no closing.
+            uri: See `LakeSessionService`; `ranking`, `max_results`, `language` (or `none`),
+                `thoughts` and `tools` (`true` or `false`) may be in its query.
             agents_dir: Accepted, as ADK passes it, and not needed.
             ranking: `overlap` (the default): how many words of the query a memory has. `bm25`:
                 rare words count more, and endings of words do not. `hybrid`: that, and what the
                 embedder says is near.
             max_results: How many a search returns at most; 10, as in ADK.
-            embedder: A function from a list of texts to as many vectors. What is added gets its
-                vector from it, and `hybrid` compares by it.
+            embedder: A function, no async one, from a list of texts to as many vectors. What is
+                added gets its vector from it, and `hybrid` compares by it.
             language: Of `bm25` and `hybrid`: whose endings are taken off and whose stop words are
                 passed over, a name that Snowball knows; None for neither.
             thoughts: Whether the model's thoughts are searched, too.
@@ -78,16 +81,17 @@ class LakeMemoryService(BaseMemoryService):
         elif options:
             raise InputError(f"options go with a uri. unknown={sorted(options)}")
         most = settings.get("max_results", "10") if max_results is None else max_results
+        language = settings.get("language", language)
         self.lake = lake
         """The lake that memories are kept in."""
         self.sync = SyncMemoryService(
             lake,
             ranking or settings.get("ranking", "overlap"),
-            int(most) if isinstance(most, str) and most.isdigit() else most,
+            int(most) if isinstance(most, str) and most.removeprefix("-").isdecimal() else most,
             embedder,
-            settings.get("language", language),
-            thoughts=thoughts,
-            tools=tools,
+            None if language == "none" else language,
+            thoughts=_FLAGS.get(settings.get("thoughts", ""), settings.get("thoughts", thoughts)),
+            tools=_FLAGS.get(settings.get("tools", ""), settings.get("tools", tools)),
         )
         """The same operations, blocking, for code without an event loop."""
 
@@ -164,8 +168,9 @@ class LakeMemoryService(BaseMemoryService):
         Args:
             app_name: The app.
             user_id: The user.
-            memories: One with an id replaces what was added under it before; one without gets a
-                new id each time. A timestamp is as ISO 8601 has it, in UTC where it has no zone.
+            memories: One with an id replaces what was added under it before, unless that was
+                forgotten: then this one is, too. One without gets a new id each time. A
+                timestamp is as ISO 8601 has it, in UTC where it has no zone.
             custom_metadata: For those that lack some of its fields.
             scope: See `add_session_to_memory`.
 

@@ -19,7 +19,7 @@ from lakestore.storage import OPTIONS, ClientName, known_options
 
 Durability = Literal["append", "turn"]
 
-SETTINGS = ("durability", "ranking", "max_results", "language")
+SETTINGS = ("durability", "ranking", "max_results", "language", "thoughts", "tools")
 """Names of what is for services themselves: the first for sessions, the others for memory."""
 
 SCHEMES = ("lakestore+file", "lakestore+memory", "lakestore+s3", "lakestore+gs")

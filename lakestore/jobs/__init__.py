@@ -22,6 +22,7 @@ from lakestore.jobs.stats import AppStats, LakeStats, stats
 from lakestore.jobs.sweep import SweepReport, Swept, sweep
 
 if TYPE_CHECKING:
+    from lakestore.adk.extracting import Extractor, Failure, History
     from lakestore.jobs.rebuild import RebuildReport, RestoreReport, rebuild_memory, restore_memory
 
 __all__ = [
@@ -29,8 +30,11 @@ __all__ = [
     "CheckReport",
     "CompactReport",
     "EraseReceipt",
+    "Extractor",
+    "Failure",
     "Figures",
     "Finding",
+    "History",
     "LakeStats",
     "Progress",
     "PruneReport",
@@ -53,11 +57,18 @@ __all__ = [
     "sweep",
 ]
 
-_OF_ADK = {"RebuildReport", "RestoreReport", "rebuild_memory", "restore_memory"}
-"""Imported when they are asked for: what extractors are given is ADK's, which takes a second."""
+_OF_ADK = {
+    **dict.fromkeys(("Extractor", "Failure", "History"), "lakestore.adk.extracting"),
+    **dict.fromkeys(
+        ("RebuildReport", "RestoreReport", "rebuild_memory", "restore_memory"),
+        "lakestore.jobs.rebuild",
+    ),
+}
+"""Where they are. Imported when they are asked for: what extractors are given is ADK's, which takes
+a second."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _OF_ADK:
         raise AttributeError(f"module 'lakestore.jobs' has no attribute {name!r}")
-    return getattr(import_module("lakestore.jobs.rebuild"), name)
+    return getattr(import_module(_OF_ADK[name]), name)

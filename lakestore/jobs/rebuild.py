@@ -35,7 +35,7 @@ from lakestore.lake import Lake
 from lakestore.log.keys import app_drafts, check_id
 from lakestore.log.manifests import Manifest
 from lakestore.log.stamps import stamp_text
-from lakestore.search.embedding import Embedder
+from lakestore.search.embedding import Embedder, check_embedder
 from lakestore.tables.memory import MemoryRow
 
 TASK_EVENTS = 20_000
@@ -54,8 +54,10 @@ class RebuildReport:
     """How many events they have."""
     comparison: Comparison
     """What the new memories are beside those that they take the place of."""
+    failed: int
+    """Of how many sessions (users, where it is given all of a user) nothing was made."""
     failures: tuple[Failure, ...] = field(repr=False)
-    """Sessions of which nothing was made; they keep the memories that they had."""
+    """These, with what was raised; they keep the memories that they had."""
     elapsed_ms: int
     dry_run: bool
 
@@ -83,22 +85,27 @@ def rebuild_memory(
     Readers see the old memories or the new ones, and never a mix; other processes notice within the
     lake's view age limit. What was forgotten stays forgotten, what was added by hand
     (`add_memory`) stays, and so does the app's own memory. What is added while it runs stays, too.
+    What came from sessions or events that were deleted or pruned since goes: no history is left to
+    make it of.
     Packs what is not packed yet first, as `compact` does. What it replaces is put aside:
-    `restore_memory` brings it back.
+    `restore_memory` brings it back, until the next rebuild that changes anything.
 
     Args:
         lake: The lake, open for writing.
         app_name: The app.
         user_id: Only this user; None for all.
-        extractor: Makes memories of a `History`, see `Extractor`; None: each event with text is
-            one, as `add_session_to_memory` makes it. With an executor of processes it must be a
-            function that they can import.
+        extractor: A function, sync or async, from a `History` to a list of ADK's `MemoryEntry`.
+            An entry with the id of an event is the memory of that event; one without an id is
+            named by what it says, and happened when the last event did unless it has a timestamp.
+            None: each event with text is one, as `add_session_to_memory` makes it. With an executor
+            of processes it must be a function that they can import.
         per: Whether it is given one session at a time, or all of a user.
         batch_size: It is called with a list of so many, and returns a list for each; None: with
             one. An async one is called for sixteen at once.
         since: Only events after this time are looked at, and only memories of what happened after
             it replaced.
-        embedder: Gives each new memory its vector, for the ranking `hybrid`.
+        embedder: Gives each new memory its vector, for the ranking `hybrid`; without one, new
+            memories have none.
         thoughts: Whether the model's thoughts are searched, too, see `LakeMemoryService`.
         tools: Whether names, arguments and results of tools are.
         dry_run: Make and compare them, and change nothing of what is remembered.
@@ -118,6 +125,7 @@ def rebuild_memory(
             publishing; run it again with `resume=True`.
         FormatError: what is packed of the app is damaged.
         StorageError: the store failed; run it again with `resume=True`.
+        Exception: what the embedder raises goes through, and nothing was changed.
     """
     check_lake(lake)
     _check_writable(lake, app_name, user_id)
@@ -140,9 +148,9 @@ def rebuild_memory(
 
 
 def _extraction(extractor: object, per: object, batch_size: object, embedder: object) -> Extraction:
-    for name, given in (("extractor", extractor), ("embedder", embedder)):
-        if given is not None and not callable(given):
-            raise InputError(f"{name} is a function. type={type(given).__name__}")
+    if extractor is not None and not callable(extractor):
+        raise InputError(f"extractor is a function. type={type(extractor).__name__}")
+    check_embedder(embedder)
     size = None if batch_size is None else check_number("batch_size", batch_size, least=1)
     if size is not None and extractor is None:
         raise InputError("batch_size is for an extractor, and none is given")
@@ -183,7 +191,8 @@ class _Rebuild:
         failures = tuple(failure for one in drafts for failure in one.failures)
         swap = self._swap(base, drafts, failures, stamp, now)
         comparison = Comparison()
-        if base.table(MEMORY.name).runs or any(one.key for one in drafts):
+        # One that changes nothing shall not put an earlier one out of reach of a restore.
+        if any(one.key for one in drafts) or self._replaces_any(swap):
             comparison = swapped(self._lake, swap, dry_run=dry_run)
         self._drop_drafts()
         return RebuildReport(
@@ -191,6 +200,7 @@ class _Rebuild:
             sum(one.sessions for one in drafts),
             sum(one.events for one in drafts),
             comparison,
+            len(failures),
             failures,
             int((self._lake.clock.elapsed() - started) * 1_000),
             dry_run,
@@ -240,6 +250,10 @@ class _Rebuild:
 
         marker = _marker(self._app, self._user, stamp, now)
         return Swap(base, self._user, rows, replaces, marker, puts_aside=True)
+
+    def _replaces_any(self, swap: Swap) -> bool:
+        rows = self._archive.rows_in(MEMORY, self._app, swap.base.table(MEMORY.name).runs)
+        return any(row.kind == "add" and swap.is_of(row) and swap.replaces(row) for row in rows)
 
     def _drop_drafts(self) -> None:
         """Delete what was drafted: a sweep does it if this does not."""

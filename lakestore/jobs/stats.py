@@ -76,7 +76,7 @@ class AppStats:
     app_entries: int = 0
     """Those of them that all users share."""
     other_entries: int = 0
-    """Those of other tables; opening a session reads none of them."""
+    """Those of memory and telemetry; opening a session reads none of them, and SQL each."""
 
     @property
     def requests_now(self) -> int:
@@ -98,7 +98,7 @@ class AppStats:
     def sql_now(self) -> int:
         """Requests of the first query of a new process, at most: one an object that is fresh."""
         packed = _PACKED_GETS if self.runs else 0
-        return _SQL_LISTS + packed + self.total.fresh_commits
+        return _SQL_LISTS + packed + self.total.fresh_commits + self.other_entries
 
     @property
     def sql_packed(self) -> int:

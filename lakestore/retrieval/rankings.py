@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from lakestore.checks import check_choice
 from lakestore.errors import InputError
 from lakestore.search.bm25 import Bm25
-from lakestore.search.embedding import Embedder
+from lakestore.search.embedding import Embedder, check_embedder
 from lakestore.search.hybrid import Hybrid
 from lakestore.search.index import Ranking
 from lakestore.search.overlap import Overlap
@@ -26,10 +26,7 @@ def ranking_of(
             embedder.
     """
     check_choice("ranking", name, get_args(RankingName))
-    if embedder is not None and not callable(embedder):
-        raise InputError(
-            f"an embedder is a function from texts to vectors. type={type(embedder).__name__}"
-        )
+    check_embedder(embedder)
     Bm25(language)  # refuses a language that is not known
     if name == "overlap":
         return Overlap

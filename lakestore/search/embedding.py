@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -12,6 +13,20 @@ Embedder = Callable[[Sequence[str]], Iterable[Iterable[float]]]
 """Turns a batch of texts into as many vectors, of one length. Any library fits: a
 `SentenceTransformer`'s `encode`, or `lambda texts: [one.embedding for one in
 client.embeddings.create(model=..., input=texts).data]`."""
+
+
+def check_embedder(value: object) -> None:
+    """Refuse what is neither None nor a function that can be called as an embedder.
+
+    Raises:
+        InputError: it is none, or an async one.
+    """
+    if value is not None and not callable(value):
+        raise InputError(
+            f"an embedder is a function from texts to vectors. type={type(value).__name__}"
+        )
+    if inspect.iscoroutinefunction(value):
+        raise InputError("an embedder is no async function; it may block, in a thread of its own")
 
 
 def embed(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, ...]]:

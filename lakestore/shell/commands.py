@@ -268,7 +268,7 @@ def erase(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Erase a user: all sessions, all state, every byte.
+    """Erase a user: all sessions, state and memory, every byte.
 
     Nothing of it is read from when that is published. Then it waits, twice the lake's view age
     limit, 10 minutes as a rule: until then readers may still need the bytes, which it deletes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,6 +47,8 @@ class Function(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
                 found = getattr(found, part)
         except (ImportError, AttributeError) as error:
             self.fail(f"there is no {value}: {error}", param, ctx)
+        except Exception as error:  # noqa: BLE001 - whatever the module does when it is imported
+            self.fail(f"importing {module} raised {type(error).__name__}: {error}", param, ctx)
         if not callable(found):
             self.fail(f"{value} is no function", param, ctx)
         return found  # type: ignore[no-any-return]
@@ -72,6 +73,14 @@ class Function(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
 )
 @click.option("--batch-size", type=click.IntRange(min=1), help="Give it lists of so many.")
 @click.option("--since", type=Moment(), help="Only what happened after this day or time.")
+@click.option(
+    "--embedder",
+    type=Function(),
+    metavar="MODULE:NAME",
+    help="Gives them vectors, from texts, for the ranking hybrid.  [default: they have none]",
+)
+@click.option("--thoughts", is_flag=True, help="Let the model's thoughts be searched, too.")
+@click.option("--tools", is_flag=True, help="Let what tools were asked and answered be searched.")
 @click.option("--resume", is_flag=True, help="Go on where one that did not end has stopped.")
 @executor_option
 @dry_run_option
@@ -81,40 +90,25 @@ def rebuild_memory(
     url: str,
     app_name: str,
     user_id: str | None,
-    extractor: Callable[..., Any] | None,
-    per: str,
-    batch_size: int | None,
-    since: datetime | None,
-    resume: bool,
     where: Where | None,
-    dry_run: bool,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Make the memories of an app anew from all its history.
 
-    They take the place of what was remembered from events, at once; facts that were added by hand
-    stay, and what was forgotten stays forgotten. restore-memory goes back. Ends with 1 if some
-    sessions failed: these keep the memories that they had.
+    They take the place of what was remembered from events, at once, also of sessions that were
+    deleted or pruned since; facts that were added by hand stay, and what was forgotten stays
+    forgotten. restore-memory goes back. Ends with 1 if some sessions failed: these keep the
+    memories that they had.
     """
     from lakestore.jobs import rebuild_memory as run
     from lakestore.shell.reports import to_json
 
-    if batch_size is not None and extractor is None:
+    if asked["batch_size"] is not None and asked["extractor"] is None:
         raise click.UsageError("--batch-size is for an --extractor: give one")
     with opened(url) as lake, watched(lake, where) as how:
         require(lake, app_name, user_id)
-        report = run(
-            lake,
-            app_name,
-            user_id,
-            extractor=extractor,
-            per="user" if per == "user" else "session",
-            batch_size=batch_size,
-            since=since,
-            resume=resume,
-            dry_run=dry_run,
-            **how,
-        )
+        report = run(lake, app_name, user_id, **asked, **how)
     print_lines([to_json(report)] if as_json else _rebuilt(report))
     sys.exit(1 if report.failures else 0)
 
@@ -159,15 +153,15 @@ def _rebuilt(report: Any) -> Iterator[str]:
         f" {found.appeared:,} appeared, {found.vanished:,} vanished"
     )
     if report.failures:
+        kind = "user" if report.failures[0].session_id is None else "session"
         yield click.style(
-            f"{plural(len(report.failures), 'session')} failed, and kept the memories there were:",
-            fg="red",
+            f"{plural(report.failed, kind)} failed, and kept the memories there were:", fg="red"
         )
         for failure in report.failures[:_MOST_FAILURES]:
             named = "/".join(part for part in (failure.user_id, failure.session_id) if part)
             yield visible(f"  {named}: {failure.error}")
-        if len(report.failures) > _MOST_FAILURES:
-            yield f"  and {len(report.failures) - _MOST_FAILURES:,} more, see --json"
+        if report.failed > _MOST_FAILURES:
+            yield f"  and {report.failed - _MOST_FAILURES:,} more, see --json"
 
 
 def memories(count: int) -> str:

@@ -55,7 +55,7 @@ def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:
 def erase_lines(receipt: Any, grace: float) -> Iterator[str]:
     """Yield what was erased, and what is left to do in a lake of that grace."""
     if receipt.is_empty:
-        yield f"nothing of this user is there: no session, no state; {receipt.status}"
+        yield f"nothing of this user is there: no session, state or memory; {receipt.status}"
     else:
         yield _erased(receipt)
     if receipt.left:
@@ -192,11 +192,15 @@ def _app_lines(app: AppStats, room: int) -> Iterator[str]:
 
 def _fresh(app: AppStats) -> str:
     """Return what is not packed yet."""
-    return (
-        f"{plural(app.total.fresh_commits, 'commit')} of {plural(app.fresh_sessions, 'session')},"
-        f" not packed yet, and {plural(app.entries, 'entry', 'entries')} of state:"
-        f" {byte_size(app.total.fresh_bytes)}"
-    )
+    commits = plural(app.total.fresh_commits, "commit")
+    others = plural(app.other_entries, "entry", "entries")
+    parts = [
+        (app.total.fresh_commits, f"{commits} of {plural(app.fresh_sessions, 'session')}"),
+        (app.entries, f"{plural(app.entries, 'entry', 'entries')} of state"),
+        (app.other_entries, f"{others} of memory, telemetry"),
+    ]
+    told = ", ".join(text for count, text in parts if count) or parts[0][1]
+    return f"{told}, not packed yet: {byte_size(app.total.fresh_bytes)}"
 
 
 def _figures(user: str, it: Figures) -> tuple[str, ...]:

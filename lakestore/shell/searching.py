@@ -48,7 +48,7 @@ def _narrowing(command: Callable[..., None]) -> Callable[..., None]:
     several: dict[str, Any] = {"multiple": True, "callback": lambda _, __, given: given or None}
     for option in (
         click.option("--author", "authors", help="Only by this one; may be repeated.", **several),
-        click.option("--session", "session_ids", help="Only this session; as above.", **several),
+        click.option("--session", "session_ids", help="Only this one; may be repeated.", **several),
         click.option(
             "--until", type=Moment(ends=True), help="Only to the end of this day, or to a time."
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -164,6 +165,7 @@ async def test_services_take_what_makes_sense(service: LakeMemoryService, case: 
         ("ranking", {"lake": None, "ranking": 5}),
         ("embedder", {"lake": None, "ranking": "hybrid"}),
         ("embedder", {"lake": None, "embedder": "secret"}),
+        ("no async function", {"lake": None, "embedder": asyncio.sleep}),
         ("max_results", {"lake": None, "max_results": 0}),
         ("max_results", {"lake": None, "max_results": "many"}),
         ("language", {"lake": None, "language": "klingon"}),
@@ -172,8 +174,9 @@ async def test_services_take_what_makes_sense(service: LakeMemoryService, case: 
         ("options", {"lake": None, "region": "secret"}),
         ("open lake", {"lake": "secret"}),
         ("max_results", {"uri": "lakestore+file:///{folder}?max_results=secret"}),
-        ("ranking", {"uri": "lakestore+file:///{folder}?ranking=secret"}),
-        ("colour", {"uri": "lakestore+file:///{folder}?colour=secret"}),
+        ("tools", {"uri": "lakestore+file:///{folder}?tools=secret"}),
+        ("given=-5", {"uri": "lakestore+file:///{folder}?max_results=-5"}),
+        ('"hybrid"$', {"uri": "lakestore+file:///{folder}?ranking=secret"}),
         ("brackets", {"uri": "lakestore+memory://[secret"}),
     ],
     ids=str,
@@ -199,6 +202,7 @@ async def test_uri_says_as_much_as_arguments(tmp_path: Path) -> None:
     (tmp_path / "services.yaml").write_text(services_yaml())
     load_services_module(str(tmp_path))
     uri = f"lakestore+file://{tmp_path / 'lake'}?ranking=bm25&max_results=2&language=german"
+    uri += "&durability=turn"  # which is for sessions: one URI does for both
     service = get_service_registry().create_memory_service(uri, agents_dir="agents")
     assert isinstance(service, LakeMemoryService)
     events = [event(f"e{number}", f"die Häuser {number}") for number in range(4)]
@@ -208,6 +212,13 @@ async def test_uri_says_as_much_as_arguments(tmp_path: Path) -> None:
     plain = LakeMemoryService(uri=f"lakestore+file://{tmp_path / 'lake'}", max_results=3)
     assert plain.lake is service.lake
     assert await found(plain, "Häuser") == ["e0", "e1", "e2"]
+    thoughtful = LakeMemoryService(uri=f"{uri}&thoughts=true&tools=false")
+    musing = event("t")
+    musing.content = types.Content(parts=[types.Part(text="Segelboot", thought=True)])
+    await thoughtful.add_session_to_memory(session(musing))
+    assert await found(thoughtful, "Segelboot") == ["t"]
+    words = LakeMemoryService(uri=uri.replace("german", "none"))
+    assert (await found(words, "Haus"), await found(words, "Häuser")) == ([], ["e0", "e1"])
     service.lake.close()
 
 
@@ -241,26 +252,6 @@ async def test_embedder_that_fails_adds_nothing() -> None:
         with pytest.raises(ConnectionError):
             await service.add_session_to_memory(session(event("e1", "tea")))
         assert await found(LakeMemoryService(lake), "tea") == []
-
-
-async def test_what_says_nothing_has_no_vector() -> None:
-    """A memory without text is near to no question; no text is embedded twice."""
-    asked: list[str] = []
-
-    def embedder(texts: Any) -> Any:
-        asked.extend(texts)
-        return hashed(texts)
-
-    with Lake.open("memory://no-vectors") as lake:
-        service = LakeMemoryService(lake, ranking="hybrid", embedder=embedder)
-        image = fact("", "image")
-        blob = types.Blob(data=b"tea", mime_type="image/png")
-        image.content = types.Content(parts=[types.Part(inline_data=blob)])
-        given = [image, fact(" ", "blank"), fact("tea", "one"), fact("tea", "two")]
-        await service.add_memory(**ANA, memories=given)
-
-        assert asked == ["tea"]
-        assert await found(service, "tea") == ["one", "two"]
 
 
 async def test_thoughts_and_tools_are_searched_when_asked_for() -> None:

@@ -110,7 +110,8 @@ def test_erase_of_a_user_who_is_not_known_waits_for_nothing(url: str) -> None:
     """It is said, and the command is done at once, though others would take ten minutes."""
     erased = run("erase", url, "--app", APP, "--user", "nobody", "--yes", "--wait")
     assert erased.exit_code == 3
-    assert erased.output.startswith("nothing of this user is there: no session, no state; done\n")
+    nothing = "nothing of this user is there: no session, state or memory; done\n"
+    assert erased.output.startswith(nothing)
     unknown = run("erase", url, "--app", "nothing", "--user", "ana", "--yes")
     assert unknown.exit_code == 1
     assert "there is no app 'nothing' in this lake" in unknown.output

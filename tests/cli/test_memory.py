@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakestore import Lake, LakeSessionService
+from lakestore import Lake, LakeMemoryService, LakeSessionService
 from tests.cli.running import run
 from tests.support.aging import APP, USER, AgingLake
 from tests.support.rebuilding import memories_of
@@ -61,10 +61,45 @@ def test_a_rebuild_with_failures_ends_with_one(url: str, tmp_path: Path) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         done = run("rebuild-memory", url, "--app", APP, "--extractor", "mine:broken")
+        of_user = ("--extractor", "mine:broken", "--per", "user")
+        assert "1 user failed" in run("rebuild-memory", url, "--app", APP, *of_user).output
     assert done.exit_code == 1
     assert "1 session failed, and kept the memories there were:\n" in done.output
     assert f"  {USER}/s: ValueError: no luck\n" in done.output
     assert found(url) == 2
+
+
+def test_vectors_come_from_an_embedder(url: str, tmp_path: Path) -> None:
+    """What the command makes is near to a question in other words, if it is given a function."""
+    (tmp_path / "vectors.py").write_text("def embed(texts):\n    return [[1.0] for _ in texts]\n")
+
+    def near() -> int:
+        with Lake.open(url) as lake:
+            memories = LakeMemoryService(
+                lake, ranking="hybrid", embedder=lambda texts: [[1.0] for _ in texts]
+            )
+            found = memories.sync.search_memory(app_name=APP, user_id=USER, query="xyzzy")
+            return len(found.memories)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        how = ("--embedder", "vectors:embed", "--thoughts", "--tools")
+        run("rebuild-memory", url, "--app", APP)
+        assert near() == 0
+        run("rebuild-memory", url, "--app", APP, *how)
+        assert near() > 0
+
+
+@pytest.mark.parametrize("wrong", ["def f(:", "x = unknown"])
+def test_a_module_that_cannot_be_imported(url: str, tmp_path: Path, wrong: str) -> None:
+    """What it raised is told in a line, and no traceback."""
+    name = f"broken_{len(wrong)}"
+    (tmp_path / f"{name}.py").write_text(wrong)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        refused = run("rebuild-memory", url, "--app", APP, "--extractor", f"{name}:f")
+    assert refused.exit_code == 2
+    assert f"importing {name} raised " in refused.output
 
 
 def test_json_tells_all(url: str) -> None:

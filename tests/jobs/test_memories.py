@@ -276,6 +276,16 @@ def test_check_finds_damage(lake: RememberingLake) -> None:
     assert [finding.key for finding in check(lake.open()).findings] == [run]
 
 
+def test_stats_tell_what_sql_reads_of_entries(lake: RememberingLake) -> None:
+    """SQL of a new process asks for each entry that is not packed, and `stats` counts it."""
+    for number in range(20):
+        lake.memories.add_memory(**ANA, memories=[fact("tea", f"drink {number}")])
+    (app,) = stats(lake.open()).apps
+    new = lake.open()
+    new.sql("select count(*) from memory").fetchall()
+    assert app.sql_now == pytest.approx(sum(new.metrics.requests.values()), abs=3)
+
+
 def test_stats_count_entries(lake: RememberingLake) -> None:
     """Fresh entries of memories are among what a compaction has to do, by user too."""
     lake.memories.add_memory(**ANA, memories=[fact("tea", "drink")])

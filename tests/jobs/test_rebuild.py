@@ -13,10 +13,10 @@ import pytest
 from google.adk.memory.memory_entry import MemoryEntry
 
 from lakestore import Lake, LakeSessionService
-from lakestore.adk.extracting import History
 from lakestore.errors import ConflictError, InputError, NotFoundError, ReadOnlyError
 from lakestore.jobs import (
     EraseReceipt,
+    History,
     check,
     compact,
     erase_user,
@@ -177,6 +177,7 @@ def test_one_session_that_fails_keeps_what_it_had(kept: Remembering) -> None:
 
     report = rebuild_memory(kept.lake, APP, extractor=picky)
     (failure,) = report.failures
+    assert "failed=1" in repr(report)
     assert (failure.user_id, failure.session_id) == (USER, "s1")
     assert failure.error == "ValueError: no luck"
     assert [text for text in kept.said() if "summary" in text] == ["tea summary of s0, 4 events"]
@@ -255,6 +256,16 @@ def test_a_restore_brings_all_back(kept: Remembering) -> None:
     with pytest.raises(NotFoundError, match="no rebuild has put memories aside"):
         restore_memory(kept.lake, APP)
     assert check(kept.lake).findings == ()
+
+
+def test_one_that_changes_nothing_leaves_what_was_put_aside(kept: Remembering) -> None:
+    """Where every session fails, or there is nothing to look at, the rebuild before is undone."""
+    before = kept.found()
+    rebuild_memory(kept.lake, APP, extractor=summary)
+    assert len(rebuild_memory(kept.lake, APP, extractor=lambda _: None).failures) == 4
+    rebuild_memory(kept.lake, APP, extractor=summary, since=2e9)
+    assert restore_memory(kept.lake, APP).comparison.after == 16
+    assert kept.found() == before
 
 
 def test_a_user_goes_back_apart_from_the_app(kept: Remembering) -> None:

@@ -9,8 +9,8 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from lakestore import Lake, LakeMemoryService
-from lakestore.adk.extracting import History
 from lakestore.adk.sync_memories import SyncMemoryService
+from lakestore.jobs import History
 from lakestore.storage import MemoryStore
 from tests.support.aging import APP, USER, AgingLake
 from tests.support.clocks import ManualClock
