@@ -139,7 +139,7 @@ class PackBuilder:
 
     def _flush(self) -> None:
         if self._pending:
-            self._writer.write(pa.concat_tables(self._pending).combine_chunks())
+            self._writer.write(_unchained(pa.concat_tables(self._pending)).combine_chunks())
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def finish(self) -> Pack:
@@ -147,6 +147,13 @@ class PackBuilder:
         self._flush()
         body = self._writer.close()
         return Pack(body, footer_size(body), self.rows, tuple(self._writer.groups))
+
+
+def _unchained(table: pa.Table) -> pa.Table:
+    """Return rows without the tokens of the commits before, of which logs alone are asked."""
+    place = table.schema.get_field_index("previous")
+    empty = pa.repeat(pa.scalar(""), table.num_rows)
+    return table.set_column(place, table.schema.field(place), empty)
 
 
 def piece_of(segment: Segment, group: int) -> Piece:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakestore.errors import FormatError
 from lakestore.storage import MemoryStore
 from lakestore.tables import events
-from lakestore.tables.footers import footer_size, moved
+from lakestore.tables.footers import footer_size, joined_footer, moved
 from lakestore.tables.packing import PackBuilder, Part
 from lakestore.tables.parquet import (
     GroupWriter,
@@ -96,11 +96,22 @@ class TestGroups:
         begin = sum(sizes[:first])
         assert pa.concat_tables(tables).equals(rows.slice(begin, sum(sizes[first : last + 1])))
 
-    def test_the_footer_tells_where_groups_are(self) -> None:
+    @pytest.mark.parametrize("sizes", [[5, 700, 1, 40], [5]])
+    def test_the_footer_tells_where_groups_are(self, sizes: list[int]) -> None:
         """As the writer does."""
-        writer, body, _ = written([5, 700, 1, 40])
+        writer, body, _ = written(sizes)
         footer = body[-footer_size(body) :]
         assert group_places(footer, len(body)) == [(it.start, it.length) for it in writer.groups]
+
+    def test_one_group_has_one_footer(self) -> None:
+        """Which is the file's; and where a second one follows, both ranges are read."""
+        writer, body, rows = written([40])
+        assert writer.groups[0].length == len(body)
+        end = joined_footer([(0, body[-footer_size(body) :])])
+        assert group_places(end, len(body) + len(end)) == [(0, len(body))]
+        for file in (body, body + end):
+            assert read_groups(open_parquet(file, SCHEMA)).equals(rows)
+        assert split_groups(body) == [body]
 
     @pytest.mark.parametrize("cut", [1, 8, 200])
     def test_a_range_that_is_cut(self, cut: int) -> None:
@@ -137,7 +148,9 @@ class TestPack:
         assert pack.rows == builder.rows == 78
         assert [place.rows for place in pack.groups] == [10] * 7 + [8]
         for table, part in zip(tables, parts, strict=True):
-            assert rows_of(pack.body, part).equals(table)
+            found = rows_of(pack.body, part)
+            assert found.drop(["previous"]).equals(table.drop(["previous"]))
+            assert set(found["previous"].to_pylist()) == {""}  # of which logs alone are asked
             for segment in pack.segments("p", part):
                 assert segment.groups == 1
                 (group,) = split_groups(pack.body[segment.start : segment.start + segment.length])
