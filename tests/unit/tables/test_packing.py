@@ -23,6 +23,7 @@ from lakestore.tables.parquet import (
     read_groups,
     split_groups,
 )
+from lakestore.tables.runs import Segment
 from tests.support.lake_builder import a_log, event_json
 
 SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("text", pa.string())])
@@ -157,6 +158,24 @@ class TestPack:
                 found = read_groups(open_parquet(group, events.SCHEMA))
                 versions = found.slice(segment.skip, segment.rows)["version"].to_pylist()
                 assert (versions[0], versions[-1]) == (segment.first_version, segment.last_version)
+
+    @pytest.mark.parametrize("many", [1, 3])
+    def test_rows_of_several_tables_are_woven_together(self, many: int) -> None:
+        """As they were added, whatever is known of them; a part that falls apart is looked at."""
+        tables = [pa.concat_tables([session(f"s{n}{t}", 6) for n in range(4)]) for t in range(many)]
+        first = PackBuilder().add(tables[0].slice(0, 6))
+        builder, wanted, parts = PackBuilder(group_rows=20), [], []
+        for number in range(4):
+            for table in tables:
+                rows = table.slice(6 * number, 6)
+                known = Segment("old", 0, 1, 0, 0, 6 * number, 6, 1, 6, first[0].last_time)
+                parts.append(builder.add_some(table, 6 * number, 6, 100, known))
+                wanted.append(rows)
+        body = builder.finish().body
+        for part, rows in zip(parts, wanted, strict=True):
+            assert rows_of(body, part).drop(["previous"]).equals(rows.drop(["previous"]))
+            assert (part[0].first_version, part[-1].last_version) == (1, 6)
+            assert all(it.last_version - it.first_version == it.rows - 1 for it in part)
 
     def test_the_last_rows_of_a_long_session_are_a_small_range(self) -> None:
         """There is a segment for each row group."""
