@@ -244,8 +244,8 @@ class Lake(Analytics):
             session_ids: Only these sessions.
 
         Returns:
-            Rows in `lakestore.tables.events.SCHEMA`, session by session (ordered by id) in commit
-            order. Deleted sessions have none.
+            Rows in `lakestore.tables.events.SCHEMA` without `previous`, session by session (ordered
+            by id) in commit order. Deleted sessions have none.
 
         Raises:
             InputError: an id or time makes no sense.
@@ -256,7 +256,8 @@ class Lake(Analytics):
         from lakestore.tables.events import to_table
 
         self._check_open()
-        return to_table(event_rows(self.sessions, app_name, user_id, since, until, session_ids))
+        rows = event_rows(self.sessions, app_name, user_id, since, until, session_ids)
+        return to_table(rows).drop_columns(["previous"])
 
     @override
     def _new_queries(self) -> Queries:

@@ -6,8 +6,9 @@ shown then, is the catalog's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
+from itertools import chain
 from typing import Any, Protocol, TypeVar, cast
 
 import duckdb
@@ -16,6 +17,10 @@ import pyarrow as pa
 from lakestore.storage.range_file import Unread
 
 R = TypeVar("R")
+
+_HELD_BYTES = 16 * 2**20
+"""How much of a stream is read before any of it is given: what is damaged there is not shown, and
+all else is. Rows that were given cannot be taken back."""
 
 Ask = Callable[[], duckdb.DuckDBPyRelation]
 """Returns a relation on the rows as they are now."""
@@ -43,7 +48,7 @@ def tried(unread: Unread, read: Callable[[], R], again: Callable[[], None]) -> R
         count, met = unread.count, dict(unread.spans)
         try:
             return read()
-        except duckdb.Error:
+        except (duckdb.Error, pa.ArrowException, OSError):  # the latter of streams
             if unread.count == count or (tries and unread.spans == met):
                 raise
         tries += 1
@@ -107,6 +112,9 @@ class Answer:
 
         return call
 
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return self.to_arrow_reader().__arrow_c_stream__(schema)
+
     def __len__(self) -> int:
         return int(self._read(lambda: len(self._now())))
 
@@ -132,14 +140,13 @@ def _plain(value: Any) -> Any:
 
 
 def _begun(found: Any) -> Any:
-    """Return what was read; of a stream, with its first rows, of which none was given so far."""
+    """Return what was read; of a stream, once its first megabytes were, of which none was given."""
     if not isinstance(found, pa.RecordBatchReader):
         return found
-    first = next(found, None)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        if first is not None:
-            yield first
-            yield from found
-
-    return pa.RecordBatchReader.from_batches(found.schema, batches())
+    held, size = [], 0
+    for batch in found:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= _HELD_BYTES:
+            break
+    return pa.RecordBatchReader.from_batches(found.schema, chain(held, found))

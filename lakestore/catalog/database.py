@@ -10,7 +10,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -20,7 +20,7 @@ from lakestore.catalog import statements
 from lakestore.catalog.beginning import begin
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
 from lakestore.catalog.keyed_tables import KeyedTables
-from lakestore.catalog.process import DEFAULT_MEMORY, SETTINGS, Memory, let_go
+from lakestore.catalog.process import DEFAULT_MEMORY, SETTINGS, Memory, let_go, reading
 from lakestore.catalog.views import VIEWS, View, quoted
 from lakestore.errors import InputError
 from lakestore.storage import ObjectStore
@@ -39,6 +39,8 @@ _QUERIES = (
     duckdb.StatementType.EXPLAIN,
     duckdb.StatementType.MULTI,  # PIVOT
 )
+
+_Packs: TypeAlias = tuple[tuple[str, bool], ...]
 
 _ENDING = [statements.END_SESSIONS.format(table=table) for table in ("rows", "changes")]
 
@@ -73,6 +75,8 @@ class Database:
         self._main = duckdb.connect(":memory:", config={**SETTINGS, **memory.settings(id(self))})
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
         self._main.execute("SET GLOBAL TimeZone = 'UTC'")
+        for name, value in reading(near=store.near).items():
+            self._main.execute(f"SET GLOBAL {name} = {value}")
         begin(self._main, views)
         self.files = StoreFiles(store, unread)
         """The lake's objects as its queries read them."""
@@ -86,6 +90,8 @@ class Database:
             self._main.execute("SET GLOBAL python_enable_replacements = false")
             self._main.execute("SET GLOBAL lock_configuration = true")
         self._changes = 0
+        self._packs: _Packs = ()
+        self._scanned: tuple[_Packs, bool] = ((), False)
         self._handed: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         inherited = [self._main, self._writer]
         weakref.finalize(self, let_go, inherited, self._handed, os.getpid())
@@ -137,11 +143,14 @@ class Database:
     @contextmanager
     def change(self) -> Iterator[None]:
         """Let others see what is done inside whole when it ends, or not at all when it raises."""
+        before = self._packs, self._scanned
         self._writer.begin()
         try:
             yield
+            self._scan_packs()
             self._writer.commit()
         except BaseException:
+            self._packs, self._scanned = before
             with suppress(duckdb.TransactionException):  # a commit that failed has ended it
                 self._writer.rollback()
             raise
@@ -158,6 +167,7 @@ class Database:
         ended = rows.filter(pc.or_(pc.equal(kind, "delete"), again))
         if ended.num_rows:
             self._with("ended", ended, [*_ENDING, statements.ADD_ENDED])
+            self._scan_packs()
         self._take_apart()
 
     def add_changes(self, changes: pa.Table) -> None:
@@ -199,14 +209,25 @@ class Database:
             packs: The path of each pack, and whether all of its rows count.
         """
         self._changes += 1
+        self._packs = tuple(packs)
+        self._scan_packs()
+
+    def _scan_packs(self) -> None:
+        """Let the rows of packs be scanned, past what is ended if anything is."""
+        ((is_ended,),) = self._writer.execute(statements.IS_ANY_ENDED).fetchall()
+        scanned = (self._packs, is_ended)
+        if scanned == self._scanned:
+            return
         columns = ", ".join(f"stored.{quoted(name)}" for name in SCHEMA.names)
+        whole = statements.WHOLE_PACKS + (statements.UNLESS_ENDED if is_ended else "")
         scans = [
             query.format(columns=columns, paths=paths)
-            for query, whole in ((statements.WHOLE_PACKS, True), (statements.PACKS_IN_PART, False))
-            if (paths := [path for path, is_whole in packs if is_whole is whole])
+            for query, is_whole in ((whole, True), (statements.PACKS_IN_PART, False))
+            if (paths := [path for path, all_count in self._packs if all_count is is_whole])
         ]
         scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
+        self._scanned = scanned
 
     def set_prices(self, given: pa.Table) -> None:
         """Let `costs` go by these prices alone, in `lakestore.catalog.prices.SCHEMA`."""

@@ -19,6 +19,18 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 
+_NEAR = {"async_threads": 1, "parquet_prefetch_column_gap": 16_384}
+_FAR = {"async_threads": 16}
+
+
+def reading(*, near: bool) -> dict[str, int | bool]:
+    """Return how DuckDB reads objects of a store, as settings.
+
+    Each read takes Python's lock for a moment, so of a near store one thread reads ahead, and what
+    a query needs alone; of a far one many requests are under way, as large as DuckDB sees fit.
+    """
+    return {"parquet_metadata_cache": True, **(_NEAR if near else _FAR)}
+
 
 def let_go(
     connections: list[duckdb.DuckDBPyConnection],

@@ -80,7 +80,7 @@ def group_bodies(environment: Environment, key: str, file: StoredFile) -> Iterat
         with naming(key):
             groups = split_groups(body)
         yield from groups
-    digest.update(footer)
+    digest.update(footer[len(footer) - (file.size - sum(places[-1])) :])
     if digest.hexdigest() != file.digest:
         raise FormatError(f"an object is not what its manifest says. {key=}")
 

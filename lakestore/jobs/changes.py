@@ -46,6 +46,8 @@ K = TypeVar("K", bound=KeyedRow)
 R = TypeVar("R")
 
 _ATTEMPTS = 8
+WORTH_FORGETTING = 512
+"""How many names of entries that are not there any more are worth a manifest without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,7 @@ class Publisher:
         looked = max(changes.looked or 0, newest.looked)
         named: tuple[object, ...] = (kept, *rows.values(), changes.doomed, changes.folded, keep)
         named += (changes.pruned, changes.swap, not changes.keeps_previous)
+        named += (self._forgets(newest, changes),)
         if not any(named) and looked == newest.looked:
             return None
         tables, doomed = self._files(newest, changes, (kept, rows, keep))
@@ -284,11 +287,18 @@ class Publisher:
     def _folded(self, newest: Manifest, changes: Changes) -> Runs:
         """Put one run with the names of all packed entries that may still be there."""
         files = newest.table(FOLDED.name).runs
-        if not changes.folded:
+        if not changes.folded and not self._forgets(newest, changes):
             return Runs(files)
         names = changes.folded | (self._archive.folded(newest) - changes.swept)
-        stored = self._writer.put(FOLDED, iter(sorted(names)), 0)
-        return Runs((stored,), [run_key(self._app, FOLDED.name, run.id) for run in files])
+        stored = [self._writer.put(FOLDED, iter(sorted(names)), 0)] if names else []
+        return Runs(tuple(stored), [run_key(self._app, FOLDED.name, run.id) for run in files])
+
+    def _forgets(self, newest: Manifest, changes: Changes) -> bool:
+        """Tell whether so many names of entries are needless that a manifest is worth it."""
+        if len(changes.swept) < WORTH_FORGETTING:
+            return False
+        named = self._archive.folded(newest)
+        return 2 * len(changes.swept & named) >= max(len(named), WORTH_FORGETTING)
 
     def _dropped(self, newest: Manifest, keep: Keep) -> Iterator[Change]:
         """Yield what becomes of the sessions that are packed and to be erased."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from lakestore.errors import NotFoundError
-from lakestore.history.archive import KEYED, Keyed, Place
+from lakestore.history.archive import FOLDED, KEYED, Keyed, Place
 from lakestore.history.entries import decoded
 from lakestore.history.keyed import KeyedRow
-from lakestore.jobs.changes import Changes
+from lakestore.jobs.changes import WORTH_FORGETTING, Changes, Publisher
 from lakestore.lake import Lake
 from lakestore.log.entries import list_entries, name_of
 from lakestore.log.keys import app_manifests
@@ -72,6 +72,29 @@ def fresh_changes(lake: Lake, app_name: str, *, names_all: bool = False) -> Iter
                 made = Changes()
     made.swept = frozenset(swept)
     yield made
+
+
+def forget_names(lake: Lake, app_name: str) -> bool:
+    """Let the newest manifest name no entries that were swept; tell whether it names fewer now.
+
+    Where they are few, or most are still there, they stay until more entries are packed.
+
+    Raises:
+        ConflictError: other jobs keep publishing.
+        FormatError: the newest manifest is damaged.
+        StorageError: the store failed.
+    """
+    archive = lake.sessions.archive
+    newest = archive.newest(app_manifests(app_name))
+    named = sum(run.rows for run in newest.table(FOLDED.name).runs)
+    if named < WORTH_FORGETTING:
+        return False
+    swept = set(archive.folded(newest))
+    for kind in KEYED:
+        listed = list_entries(lake.environment.store, kind.prefix(app_name))
+        swept -= {name_of(entry.key) for _, entry in listed}
+    publisher = Publisher(lake.environment, archive, app_name)
+    return publisher.publish(Changes(swept=frozenset(swept))) is not None
 
 
 def fresh_rows(lake: Lake, kind: Keyed[K], app_name: str, user_id: str | None) -> Iterator[K]:

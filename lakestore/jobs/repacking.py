@@ -36,6 +36,7 @@ _TIER = 8
 _SMALL = 4
 _SESSIONS_AT_ONCE = 512
 _GROUP_WEIGHT = 16
+"""A group takes as much memory as so many sessions."""
 _IDS = ("user_id", "session_id", "version")
 _ID_SCHEMA = pa.schema([events.SCHEMA.field(name) for name in _IDS])
 
@@ -134,12 +135,13 @@ class _Group:
         with naming(self._key):
             return read_groups(open_parquet(self.body, schema, events.RESERVED))
 
-    def part(self, segment: Segment) -> pa.Table:
-        """Return the rows of a segment."""
+    @property
+    def table(self) -> pa.Table:
+        """All its rows."""
         if self._table is None:
             self._table = self._read(events.SCHEMA)
-            self.row_bytes = self._table.nbytes // self.rows
-        return self._table.slice(segment.skip, segment.rows)
+            self.row_bytes = max(1, self._table.nbytes // self.rows)
+        return self._table
 
     def holds(self, segment: Segment, span: _Span) -> bool:
         """Tell whether the rows of a segment are all among those of a span."""
@@ -155,11 +157,6 @@ class _Unit:
 
     group: _Group
     spans: Sequence[_Span]
-
-    @property
-    def weight(self) -> int:
-        """About how much it is, in sessions."""
-        return len(self.spans) + _GROUP_WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +221,10 @@ class _Repacker:
         copied = self._builder.copy(group.body, group.rows) if is_whole else None
         for row, segment in alive:
             if copied is None:
-                part = self._builder.add(group.part(segment), group.row_bytes)
+                place = group.table, segment.skip, segment.rows
+                part = self._builder.add_some(*place, group.row_bytes, segment)
             else:
-                part = (piece_of(segment, copied),)
+                part = (piece_of(segment, copied, segment.skip),)
             self._moving.setdefault(EVENTS.place(row), _Moving(row)).parts[segment] = part
 
     def _store(self) -> Iterator[Changes]:
@@ -268,13 +266,15 @@ def _in_order(packs: Sequence[Iterator[_Group]]) -> Iterator[_Unit]:
 def _batches(units: Iterable[_Unit]) -> Iterator[list[_Unit]]:
     """Yield units in lists, so that what is packed of their sessions is looked up together."""
     batch: list[_Unit] = []
-    weight = 0
+    groups: set[int] = set()  # which are in memory as long as the batch is
+    spans = 0
     for unit in units:
         batch.append(unit)
-        weight += unit.weight
-        if weight >= _SESSIONS_AT_ONCE:
+        groups.add(id(unit.group))
+        spans += len(unit.spans)
+        if spans + len(groups) * _GROUP_WEIGHT >= _SESSIONS_AT_ONCE:
             yield batch
-            batch, weight = [], 0
+            batch, groups, spans = [], set(), 0
     if batch:
         yield batch
 

@@ -84,7 +84,7 @@ class RunWriter:
 
     def put(self, kind: Kind[R], rows: Iterator[R], spent: int) -> StoredFile:
         """Put a run with `rows`, of which there are some, ascending; return what names it."""
-        writer, firsts, count, dead = GroupWriter(kind.schema), [], 0, 0
+        writer, firsts, count, dead = GroupWriter(kind.schema, ranges=False), [], 0, 0
         while group := list(islice(rows, self._group_rows)):
             writer.write(kind.to_table(group))
             user, name = kind.place(group[0])

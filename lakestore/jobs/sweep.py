@@ -18,6 +18,7 @@ from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.aside import ASIDE_KEPT, DRAFTS_KEPT, drop_put_aside
 from lakestore.jobs.covered import Covered
 from lakestore.jobs.departed import Departed, StoreTime
+from lakestore.jobs.fresh_rows import forget_names
 from lakestore.jobs.origins import Origins
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
@@ -208,19 +209,30 @@ class _AppSweep:
             StorageError: the store failed, or what could be read was not all.
             ConflictError: other jobs keep publishing.
         """
-        orphans = self._name_orphans()
-        for _ in range(_ATTEMPTS - 1):
-            with suppress(NotFoundError):  # another sweep has a later manifest that is old
-                self._sweep(orphans)
-                break
-        else:
-            self._sweep(orphans)
+        orphans, before = self._name_orphans(), self._remover.objects["entries"]
+        self._sweep_often(orphans)
         self._sweep_rebuilds()
+        if self._remover.objects["entries"] > before and self._forget() and self._age.reaches_all:
+            self._sweep_often(())  # takes what the manifest before has named
         if self._age.reaches_all:
             return 0
         if not self._dry_run and not self._is_lost:
             Departed(self._lake, self._app, self._now).look()
         return len(orphans)
+
+    def _sweep_often(self, orphans: Sequence[StoredObject]) -> None:
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(NotFoundError):  # another sweep has a later manifest that is old
+                return self._sweep(orphans)
+        return self._sweep(orphans)
+
+    def _forget(self) -> bool:
+        """Let manifests name the entries that went no more; tell whether the newest names fewer."""
+        if self._dry_run or self._is_lost:
+            return False
+        with suppress(NotFoundError, ConflictError):  # of other jobs; the names cost bytes alone
+            return forget_names(self._lake, self._app)
+        return False
 
     def _sweep_rebuilds(self) -> None:
         """Delete what rebuilds have drafted and left, and let go what they have put aside."""

@@ -7,7 +7,7 @@ Objects never change, so what is known of one stays true. How one is read is
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from threading import Lock
@@ -42,6 +42,7 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
         self._known: dict[str, Known] = {}
         self._ends: dict[str, int] = {}  # how many bytes; the latest last
         self._remembered = 0
+        self._learned = 0
         self._parts: dict[str, Known] = {}
         self._lock = Lock()
         self.unread = unread or Unread()
@@ -60,7 +61,9 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
         """
         with self._lock:
             self._remembered += len(end) - self._ends.pop(key, 0)
-            self._known[key], self._ends[key] = Known(key, size, end, check), len(end)
+            self._learned += 1
+            self._known[key] = Known(key, size, end, check, self._learned)
+            self._ends[key] = len(end)
             while self._remembered > _BYTES_REMEMBERED:
                 oldest = next(iter(self._ends))
                 self._remembered -= self._ends.pop(oldest)
@@ -146,8 +149,11 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
 
     @override
     def modified(self, path: str) -> datetime:
-        """Return the same time for all: objects never change."""
-        return _NEVER_CHANGED
+        """Return the same time for all, for objects never change, until one is known anew.
+
+        DuckDB keeps the footers of files whose time is the same.
+        """
+        return _NEVER_CHANGED + timedelta(seconds=self._find(path).number)
 
     def _refuse(self, path: str, *_: Any, **__: Any) -> None:
         raise PermissionError(f"the objects of a lake can only be read. {path=}")

@@ -44,6 +44,8 @@ class Known:
     """The last bytes of the file."""
     check: Check | None = None
     """Tells whether bytes are those that were stored; None where nothing does."""
+    number: int = 0
+    """Another one each time that an object is known anew."""
 
 
 class Unread:

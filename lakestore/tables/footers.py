@@ -7,7 +7,6 @@ again, and reading a header alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,6 +20,8 @@ TAIL = 8
 
 _BOOLS = (1, 2)
 _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 3, 4, 5, 6, 7, 8, 9, 10, 12
+_FIXED = {_BYTE: 1, _DOUBLE: 8}
+"""Bytes of values of one length."""
 
 # FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, as the fields' numbers.
 _OFFSETS = {
@@ -131,43 +132,47 @@ def page_header(body: bytes, at: int) -> PageHeader:
 class _Walk:
     """Goes through a struct field by field."""
 
+    __slots__ = ("_source", "at", "numbers", "small")
+
     def __init__(self, source: bytes, at: int = 0) -> None:
         self._source = source
         self.at = at
         self.numbers: list[Number] = []
         self.small: dict[tuple[int, ...], int] = {}
         """The last 32-bit number of each path."""
-        self._values: dict[int, Callable[[tuple[int, ...]], object]] = {
-            _BYTE: lambda _: self._skip(1),
-            _I16: lambda _: self._number(),
-            _I32: self._i32,
-            _I64: self._i64,
-            _DOUBLE: lambda _: self._skip(8),
-            _BINARY: lambda _: self._skip(self._number()),
-            _LIST: self._list,
-            _SET: self._list,
-            _STRUCT: self.struct,
-        }
 
     def struct(self, path: tuple[int, ...]) -> None:
         """Go through a struct that stands at `path`, the numbers of the fields that lead to it."""
-        field = 0
-        while head := self._byte():
+        field, source = 0, self._source
+        while head := source[self.at]:
+            self.at += 1
             delta, kind = head >> 4, head & 0x0F
             field = field + delta if delta else _signed(self._number())
             if kind not in _BOOLS:  # whose value is the kind
-                self._values[kind]((*path, field))
+                self._value(kind, (*path, field))
+        self.at += 1
 
-    def _i32(self, path: tuple[int, ...]) -> None:
-        self.small[path] = _signed(self._number())
-
-    def _i64(self, path: tuple[int, ...]) -> None:
-        start = self.at
-        value = _signed(self._number())
-        self.numbers.append(Number(path, start, self.at, value))
+    def _value(self, kind: int, path: tuple[int, ...]) -> None:
+        if kind == _I32:
+            self.small[path] = _signed(self._number())
+        elif kind == _I64:
+            start = self.at
+            value = _signed(self._number())
+            self.numbers.append(Number(path, start, self.at, value))
+        elif kind == _BINARY:
+            self._skip(self._number())
+        elif kind == _STRUCT:
+            self.struct(path)
+        elif kind in (_LIST, _SET):
+            self._list(path)
+        elif kind == _I16:
+            self._number()
+        else:
+            self._skip(_FIXED[kind])
 
     def _list(self, path: tuple[int, ...]) -> None:
-        head = self._byte()
+        head = self._source[self.at]
+        self.at += 1
         size, kind = head >> 4, head & 0x0F
         if size == 15:
             size = self._number()
@@ -175,25 +180,21 @@ class _Walk:
             if kind in _BOOLS:
                 self._skip(1)
             else:
-                self._values[kind](path)
+                self._value(kind, path)
 
     def _skip(self, size: int) -> None:
         self.at += size
         if self.at > len(self._source):  # or a list of what is not there would take for ever
             raise IndexError("a struct ends before its end")
 
-    def _byte(self) -> int:
-        self.at += 1
-        return self._source[self.at - 1]
-
     def _number(self) -> int:
-        value = shift = 0
+        value, shift, source = 0, 0, self._source
         while True:
-            byte = self._source[self.at]
+            byte = source[self.at]
             self.at += 1
-            value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return value
+                return value | byte << shift
+            value |= (byte & 0x7F) << shift
             shift += 7
 
 

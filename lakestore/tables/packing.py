@@ -6,8 +6,9 @@ groups, and so is a user.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +40,19 @@ class Piece:
 
 Part = tuple[Piece, ...]
 """Consecutive rows of one session, as they were added."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Consecutive rows of a table."""
+
+    table: pa.Table
+    start: int
+    rows: int
+
+    def cut(self) -> pa.Table:
+        """Return them."""
+        return self.table.slice(self.start, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,7 @@ class PackBuilder:
         """Begin a pack with row groups of at most `group_rows` rows."""
         self._group_rows = group_rows
         self._writer = GroupWriter(events.SCHEMA)
-        self._pending: list[pa.Table] = []
+        self._pending: list[_Span] = []
         self._pending_rows = 0
         self._pending_bytes = 0
         self.rows = 0
@@ -98,14 +112,34 @@ class PackBuilder:
             table: The rows.
             row_bytes: About how many bytes of memory each has, if that is known.
         """
-        self.rows += table.num_rows
         row_bytes = max(1, row_bytes or table.nbytes // table.num_rows)
-        pieces = []
-        while table.num_rows:
+        return self.add_some(table, 0, table.num_rows, row_bytes)
+
+    def add_some(
+        self,
+        table: pa.Table,
+        start: int,
+        rows: int,
+        row_bytes: int,
+        known: Segment | None = None,
+    ) -> Part:
+        """Add some rows of a table that may have many sessions.
+
+        Args:
+            table: Where they are.
+            start: Rows before them.
+            rows: How many they are: of one session, in commit order.
+            row_bytes: About how many bytes of memory each has, at least 1.
+            known: What is known of all of them.
+        """
+        self.rows += rows
+        end, pieces = start + rows, []
+        while start < end:
             fitting = max(1, (_GROUP_BYTES - self._pending_bytes) // row_bytes)
-            taken = min(fitting, self._group_rows - self._pending_rows)
-            pieces.append(self._hold(table.slice(0, taken), row_bytes))
-            table = table.slice(taken)
+            taken = min(fitting, self._group_rows - self._pending_rows, end - start)
+            span = _Span(table, start, taken)
+            pieces.append(self._hold(span, row_bytes, known if taken == rows else None))
+            start += taken
         return tuple(pieces)
 
     def copy(self, body: bytes, rows: int) -> int | None:
@@ -121,25 +155,24 @@ class PackBuilder:
         self.rows += rows
         return len(self._writer.groups) - 1
 
-    def _hold(self, table: pa.Table, row_bytes: int) -> Piece:
-        piece = Piece(
-            len(self._writer.groups),
-            self._pending_rows,
-            table.num_rows,
-            table["version"][0].as_py(),
-            table["version"][table.num_rows - 1].as_py(),
-            latest_time(table),
-        )
-        self._pending.append(table)
-        self._pending_rows += table.num_rows
-        self._pending_bytes += table.num_rows * row_bytes
+    def _hold(self, span: _Span, row_bytes: int, known: Segment | None) -> Piece:
+        group, skip = len(self._writer.groups), self._pending_rows
+        if known is None:
+            rows = span.cut()
+            versions = rows["version"][0].as_py(), rows["version"][span.rows - 1].as_py()
+            piece = Piece(group, skip, span.rows, *versions, latest_time(rows))
+        else:
+            piece = piece_of(known, group, skip)
+        self._pending.append(span)
+        self._pending_rows += span.rows
+        self._pending_bytes += span.rows * row_bytes
         if self._pending_rows >= self._group_rows or self._pending_bytes >= _GROUP_BYTES:
             self._flush()
         return piece
 
     def _flush(self) -> None:
         if self._pending:
-            self._writer.write(pa.concat_tables(self._pending).combine_chunks())
+            self._writer.write(_unchained(_together(self._pending)))
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def finish(self) -> Pack:
@@ -149,11 +182,44 @@ class PackBuilder:
         return Pack(body, footer_size(body), self.rows, tuple(self._writer.groups))
 
 
-def piece_of(segment: Segment, group: int) -> Piece:
-    """Return the rows of a segment where its row group, a copy of that it was in, is now."""
+def _together(spans: Sequence[_Span]) -> pa.Table:
+    """Return all rows of some spans, in the order given, each column in one piece.
+
+    Of a few tables they are gathered: as many slices as there are sessions cost more than the rows.
+    """
+    bounds: dict[int, tuple[int, int]] = {}
+    for span in spans:
+        first, last = bounds.get(id(span.table), (span.start, 0))
+        bounds[id(span.table)] = min(first, span.start), max(last, span.start + span.rows)
+    if len(bounds) == len(spans):
+        return pa.concat_tables([span.cut() for span in spans]).combine_chunks()
+    tables = {id(span.table): span.table for span in spans}
+    parts, shift, before = [], {}, 0
+    for name, (first, last) in bounds.items():
+        parts.append(tables[name].slice(first, last - first))
+        shift[name] = before - first
+        before += last - first
+    at = (
+        range(it.start + shift[id(it.table)], it.start + shift[id(it.table)] + it.rows)
+        for it in spans
+    )
+    return (
+        pa.concat_tables(parts).combine_chunks().take(pa.array(chain.from_iterable(at), pa.int64()))
+    )
+
+
+def _unchained(table: pa.Table) -> pa.Table:
+    """Return rows without the tokens of the commits before, of which logs alone are asked."""
+    place = table.schema.get_field_index("previous")
+    empty = pa.repeat(pa.scalar(""), table.num_rows)
+    return table.set_column(place, table.schema.field(place), empty)
+
+
+def piece_of(segment: Segment, group: int, skip: int) -> Piece:
+    """Return the rows of a segment where they are now: in a row group, after `skip` others."""
     return Piece(
         group,
-        segment.skip,
+        skip,
         segment.rows,
         segment.first_version,
         segment.last_version,
@@ -163,25 +229,35 @@ def piece_of(segment: Segment, group: int) -> Piece:
 
 def joined_segments(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """Return segments of one session, those that have become neighbours in a row group as one."""
-    found: list[Segment] = []
+    found: list[list[Segment]] = []
     for each in segments:
-        last = found[-1] if found else None
-        if last is None or not _touch(last, each):
-            found.append(each)
-            continue
-        times = [it.last_time for it in (last, each) if it.last_time is not None]
-        found[-1] = replace(
-            last,
-            rows=last.rows + each.rows,
-            last_version=each.last_version,
-            last_time=max(times, default=None),
-        )
-    return tuple(found)
+        if found and _touch(found[-1][-1], each):
+            found[-1].append(each)
+        else:
+            found.append([each])
+    return tuple(map(_as_one, found))
+
+
+def _as_one(some: Sequence[Segment]) -> Segment:
+    first, last = some[0], some[-1]
+    if first is last:
+        return first
+    times = [each.last_time for each in some if each.last_time is not None]
+    return replace(
+        first,
+        rows=sum(each.rows for each in some),
+        last_version=last.last_version,
+        last_time=max(times, default=None),
+    )
 
 
 def _touch(one: Segment, other: Segment) -> bool:
-    places = [(each.pack, each.group, each.groups) for each in (one, other)]
-    return places[0] == places[1] and one.groups == 1 and one.skip + one.rows == other.skip
+    return (
+        one.skip + one.rows == other.skip
+        and one.group == other.group
+        and one.groups == other.groups == 1
+        and one.pack == other.pack
+    )
 
 
 def latest_time(table: pa.Table) -> float | None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from lakestore.errors import FormatError
 from lakestore.tables.footers import MAGIC, TAIL, footer_size, joined_footer
 
-_LEVEL = 6
+_LEVEL = 8
 """Of zstd, where much is written once and kept; see DECISIONS."""
 
 
@@ -54,28 +54,33 @@ def write_large(table: pa.Table, group_rows: int) -> bytes:
 
 
 _TEXT, _NUMBER = "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BINARY_PACKED"
-_LONG = dict.fromkeys(("event_json", "state_delta", "text", "content", "error_message"), _TEXT)
-"""Long texts, whose statistics would be most of a footer and tell nothing."""
+_LONG = dict.fromkeys(("event_json", "text", "content", "error_message"), _TEXT)
+_RANDOM = {
+    **dict.fromkeys(("token", "previous"), _TEXT),
+    **dict.fromkeys(("stamp", "id", "key", "place", "event_id"), "DELTA_BYTE_ARRAY"),
+}
+"""Texts with random parts, which get larger where one looks for what repeats."""
+_RANGELESS = {*_LONG, *_RANDOM, "state_delta", "invocation_id", "tool_names.list.element"}
+"""Columns of which the least and most of a group tell nothing, and would be half of a footer."""
 _ENCODINGS = {
     **_LONG,
-    **dict.fromkeys(("token", "previous"), _TEXT),
+    **_RANDOM,
     **dict.fromkeys(("version", "committed_at", "event_time"), _NUMBER),
-    **dict.fromkeys(("stamp", "id", "key", "place"), "DELTA_BYTE_ARRAY"),
 }
 """Of columns whose values do not repeat; all others have dictionaries."""
 
 
 @cache
-def _large(schema: pa.Schema) -> dict[str, Any]:
-    """Return how tables of many rows are written."""
+def _large(schema: pa.Schema, *, ranges: bool = True) -> dict[str, Any]:
+    """Return how tables of many rows are written; `ranges`: with the least and most of columns."""
     columns = [path for field in schema for path in _leaves(field)]
     return {
         "compression": "zstd",
-        "compression_level": _LEVEL,
+        "compression_level": {path: 1 if path in _RANDOM else _LEVEL for path in columns},
         "write_page_checksum": True,
         "store_schema": False,
         "use_dictionary": [path for path in columns if path not in _ENCODINGS],
-        "write_statistics": [path for path in columns if path not in _LONG],
+        "write_statistics": [path for path in columns if ranges and path not in _RANGELESS],
         "column_encoding": {path: _ENCODINGS[path] for path in columns if path in _ENCODINGS},
     }
 
@@ -110,8 +115,15 @@ class GroupWriter:
     without the footer of all, which grows with the number of groups and columns.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, ranges: bool = True) -> None:
+        """Write rows of `schema`.
+
+        Args:
+            schema: Of all row groups.
+            ranges: Say what the least and most of columns are, for who skips row groups by it.
+        """
         self._schema = schema
+        self._options = _large(schema, ranges=ranges)
         self._parts: list[bytes] = []
         self._footers: list[tuple[int, bytes]] = []
         self.nbytes = 0
@@ -122,7 +134,7 @@ class GroupWriter:
     def write(self, table: pa.Table) -> None:
         """Write a row group."""
         sink = pa.BufferOutputStream()
-        with pq.ParquetWriter(sink, self._schema, **_large(self._schema)) as writer:
+        with pq.ParquetWriter(sink, self._schema, **self._options) as writer:
             writer.write_table(table, row_group_size=table.num_rows)
         self.copy(sink.getvalue().to_pybytes(), table.num_rows)
 
@@ -135,6 +147,8 @@ class GroupWriter:
 
     def close(self) -> bytes:
         """Return the file, with a footer for all of it; at least one group was written."""
+        if len(self._parts) == 1:  # whose own says the same
+            return self._parts[0]
         return b"".join([*self._parts, joined_footer(self._footers)])
 
 
@@ -200,8 +214,10 @@ def group_places(footer: bytes, size: int) -> list[tuple[int, int]]:
     Raises:
         FormatError: it is no footer.
     """
-    starts = [min(found) - len(MAGIC) for found in _pages(footer)]
-    ends = [*starts[1:], size - len(footer)]
+    pages, last = _pages(footer), size - len(footer)
+    starts = [min(found) - len(MAGIC) for found in pages]
+    # A footer right after the pages is that of the one group.
+    ends = [*starts[1:], size if max(pages[-1].values(), default=0) == last else last]
     return [(start, end - start) for start, end in zip(starts, ends, strict=True)]
 
 

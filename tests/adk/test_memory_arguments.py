@@ -179,7 +179,6 @@ async def test_services_take_what_makes_sense(service: LakeMemoryService, case: 
         ('"hybrid"$', {"uri": "lakestore+file:///{folder}?ranking=secret"}),
         ("brackets", {"uri": "lakestore+memory://[secret"}),
     ],
-    ids=str,
 )
 def test_a_service_is_made_of_what_makes_sense(
     tmp_path: Path, named: str, options: dict[str, Any]

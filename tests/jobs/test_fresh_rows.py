@@ -11,7 +11,7 @@ from typing_extensions import override
 from lakestore import Lake
 from lakestore.history.archive import FOLDED
 from lakestore.jobs import check, compact, erase_user, prune_user_state, sweep
-from lakestore.jobs.changes import Publisher
+from lakestore.jobs.changes import WORTH_FORGETTING, Publisher
 from lakestore.jobs.fresh_rows import fresh_changes
 from lakestore.log.commits import Marker
 from lakestore.log.keys import Scope, SessionKey, entry_key, run_key
@@ -104,6 +104,34 @@ def test_a_few_are_read_again_rather_than_named(busy: Busy) -> None:
     busy.work(2)
     assert busy.reads_of_compaction() == 10
     assert busy.reads_of_compaction() == 0
+
+
+@pytest.mark.parametrize("steps", [WORTH_FORGETTING // 2 + 10, 20])
+def test_a_sweep_forgets_the_names_of_what_it_took(busy: Busy, steps: int) -> None:
+    """Where they are many, in one manifest; a few stay until more is packed. No answer changes."""
+    busy.work(steps)
+    before = busy.values()
+    compact(busy.lake)
+    busy.site.pass_grace()
+    sweep(busy.lake)
+    named = busy.site.manifest().table(FOLDED.name).runs
+    assert sum(run.rows for run in named) == (2 * steps if steps == 20 else 0)
+    number = busy.site.manifest().number
+    sweep(busy.lake)
+    assert busy.site.manifest().number == number
+    assert busy.values() == before
+    assert busy.reads_of_compaction() == 0
+    assert check(busy.lake).healthy
+
+
+def test_a_sweep_without_grace_takes_the_names_too(busy: Busy) -> None:
+    """Nothing is left but what is packed: runs, packs, and the one manifest that names them."""
+    busy.work(WORTH_FORGETTING // 2 + 10)
+    compact(busy.lake)
+    sweep(busy.lake, grace=0)
+    assert busy.site.stored("/folded/") == []
+    assert len(busy.site.stored("manifests/")) == 1
+    assert len(busy.site.stored("runs/")) == 2
 
 
 def test_an_entry_that_lands_late_is_packed(busy: Busy) -> None:

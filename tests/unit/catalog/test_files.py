@@ -128,6 +128,25 @@ def test_one_file_has_a_position_for_each_thread(store: CountingStore) -> None:
         assert all(threads.map(read, range(0, 40_000, 1_000)))
 
 
+def test_what_is_known_anew_is_read_anew() -> None:
+    """A footer that DuckDB has kept is that of the object as it was known last."""
+    store, query = (
+        MemoryStore(),
+        f"SELECT * FROM read_parquet('lakestore://{KEY}', hive_partitioning = false)",
+    )
+    files = StoreFiles(store)
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register_filesystem(files)
+        connection.execute("SET parquet_metadata_cache = true")
+        for table in (pa.table({"n": [1]}), pa.table({"n": [2, 3], "text": ["a", "b"]})):
+            sink = io.BytesIO()
+            pq.write_table(table, sink)
+            store.delete(KEY)
+            store.put_if_absent(KEY, sink.getvalue())
+            files.know(KEY, len(sink.getvalue()))
+            assert connection.sql(query).to_arrow_table() == table
+
+
 @pytest.mark.parametrize(
     "statement",
     [

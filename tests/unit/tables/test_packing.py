@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakestore.errors import FormatError
 from lakestore.storage import MemoryStore
 from lakestore.tables import events
-from lakestore.tables.footers import footer_size, moved
+from lakestore.tables.footers import footer_size, joined_footer, moved
 from lakestore.tables.packing import PackBuilder, Part
 from lakestore.tables.parquet import (
     GroupWriter,
@@ -23,6 +23,7 @@ from lakestore.tables.parquet import (
     read_groups,
     split_groups,
 )
+from lakestore.tables.runs import Segment
 from tests.support.lake_builder import a_log, event_json
 
 SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("text", pa.string())])
@@ -96,11 +97,22 @@ class TestGroups:
         begin = sum(sizes[:first])
         assert pa.concat_tables(tables).equals(rows.slice(begin, sum(sizes[first : last + 1])))
 
-    def test_the_footer_tells_where_groups_are(self) -> None:
+    @pytest.mark.parametrize("sizes", [[5, 700, 1, 40], [5]])
+    def test_the_footer_tells_where_groups_are(self, sizes: list[int]) -> None:
         """As the writer does."""
-        writer, body, _ = written([5, 700, 1, 40])
+        writer, body, _ = written(sizes)
         footer = body[-footer_size(body) :]
         assert group_places(footer, len(body)) == [(it.start, it.length) for it in writer.groups]
+
+    def test_one_group_has_one_footer(self) -> None:
+        """Which is the file's; and where a second one follows, both ranges are read."""
+        writer, body, rows = written([40])
+        assert writer.groups[0].length == len(body)
+        end = joined_footer([(0, body[-footer_size(body) :])])
+        assert group_places(end, len(body) + len(end)) == [(0, len(body))]
+        for file in (body, body + end):
+            assert read_groups(open_parquet(file, SCHEMA)).equals(rows)
+        assert split_groups(body) == [body]
 
     @pytest.mark.parametrize("cut", [1, 8, 200])
     def test_a_range_that_is_cut(self, cut: int) -> None:
@@ -137,13 +149,33 @@ class TestPack:
         assert pack.rows == builder.rows == 78
         assert [place.rows for place in pack.groups] == [10] * 7 + [8]
         for table, part in zip(tables, parts, strict=True):
-            assert rows_of(pack.body, part).equals(table)
+            found = rows_of(pack.body, part)
+            assert found.drop(["previous"]).equals(table.drop(["previous"]))
+            assert set(found["previous"].to_pylist()) == {""}  # of which logs alone are asked
             for segment in pack.segments("p", part):
                 assert segment.groups == 1
                 (group,) = split_groups(pack.body[segment.start : segment.start + segment.length])
                 found = read_groups(open_parquet(group, events.SCHEMA))
                 versions = found.slice(segment.skip, segment.rows)["version"].to_pylist()
                 assert (versions[0], versions[-1]) == (segment.first_version, segment.last_version)
+
+    @pytest.mark.parametrize("many", [1, 3])
+    def test_rows_of_several_tables_are_woven_together(self, many: int) -> None:
+        """As they were added, whatever is known of them; a part that falls apart is looked at."""
+        tables = [pa.concat_tables([session(f"s{n}{t}", 6) for n in range(4)]) for t in range(many)]
+        first = PackBuilder().add(tables[0].slice(0, 6))
+        builder, wanted, parts = PackBuilder(group_rows=20), [], []
+        for number in range(4):
+            for table in tables:
+                rows = table.slice(6 * number, 6)
+                known = Segment("old", 0, 1, 0, 0, 6 * number, 6, 1, 6, first[0].last_time)
+                parts.append(builder.add_some(table, 6 * number, 6, 100, known))
+                wanted.append(rows)
+        body = builder.finish().body
+        for part, rows in zip(parts, wanted, strict=True):
+            assert rows_of(body, part).drop(["previous"]).equals(rows.drop(["previous"]))
+            assert (part[0].first_version, part[-1].last_version) == (1, 6)
+            assert all(it.last_version - it.first_version == it.rows - 1 for it in part)
 
     def test_the_last_rows_of_a_long_session_are_a_small_range(self) -> None:
         """There is a segment for each row group."""
