@@ -77,7 +77,8 @@ def fresh_changes(lake: Lake, app_name: str, *, names_all: bool = False) -> Iter
 def forget_names(lake: Lake, app_name: str) -> bool:
     """Let the newest manifest name no entries that were swept; tell whether it names fewer now.
 
-    Where they are few, or most are still there, they stay until more entries are packed.
+    Only of tables where names save work alone. Where they are few, or most of all are still needed,
+    they stay until more entries are packed.
 
     Raises:
         ConflictError: other jobs keep publishing.
@@ -89,10 +90,12 @@ def forget_names(lake: Lake, app_name: str) -> bool:
     named = sum(run.rows for run in newest.table(FOLDED.name).runs)
     if named < WORTH_FORGETTING:
         return False
-    swept = set(archive.folded(newest))
+    binding = tuple(f"{kind.name}/" for kind in KEYED if kind.is_final)
+    swept = {name for name in archive.folded(newest) if not name.startswith(binding)}
     for kind in KEYED:
-        listed = list_entries(lake.environment.store, kind.prefix(app_name))
-        swept -= {name_of(entry.key) for _, entry in listed}
+        if not kind.is_final:
+            listed = list_entries(lake.environment.store, kind.prefix(app_name))
+            swept -= {name_of(entry.key) for _, entry in listed}
     publisher = Publisher(lake.environment, archive, app_name)
     return publisher.publish(Changes(swept=frozenset(swept))) is not None
 
