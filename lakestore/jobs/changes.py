@@ -142,7 +142,7 @@ class Publisher:
             runs = list(self._env.store.list(app_runs(self._app)))
             newest = self._check_uploads(newest, changes, runs)
             if changes.swap is not None:
-                changes.swap.check(newest)
+                changes.swap.check(newest, self._archive.erased(newest))
             try:
                 self._predecessors.check(newest, runs)
                 following = self._following(newest, changes)

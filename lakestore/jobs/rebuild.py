@@ -17,6 +17,7 @@ from functools import partial
 from lakestore.adk.extracting import Extraction, Extractor, Failure, Per
 from lakestore.checks import check_choice, check_flag, check_number, check_time
 from lakestore.errors import (
+    ConflictError,
     InputError,
     NotFoundError,
     ReadOnlyError,
@@ -27,12 +28,18 @@ from lakestore.history.recollecting import Taste
 from lakestore.jobs.aside import newest_of
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
-from lakestore.jobs.extraction import Drafted, ExtractTask, drafted_rows, plan_extraction
+from lakestore.jobs.extraction import (
+    Drafted,
+    ExtractTask,
+    drafted_rows,
+    is_after,
+    plan_extraction,
+)
 from lakestore.jobs.progress import Steps, Watch, unwatched
 from lakestore.jobs.running import Running, check_lake, run_all
 from lakestore.jobs.swapping import Comparison, Pairing, Swap
 from lakestore.lake import Lake
-from lakestore.log.keys import app_drafts, check_id
+from lakestore.log.keys import check_id
 from lakestore.log.manifests import Manifest
 from lakestore.log.stamps import stamp_text
 from lakestore.search.embedding import Embedder
@@ -185,7 +192,7 @@ class _Rebuild:
         comparison = Comparison()
         if base.table(MEMORY.name).runs or any(one.key for one in drafts):
             comparison = swapped(self._lake, swap, dry_run=dry_run)
-        self._drop_drafts()
+        self._drop(drafts)
         return RebuildReport(
             self._app,
             sum(one.sessions for one in drafts),
@@ -227,25 +234,25 @@ class _Rebuild:
         now: int,
     ) -> Swap:
         failed = {(one.user_id, one.session_id) for one in failures}
-        since = None if self._task.since is None else self._task.since * 1_000_000
-
         rows = partial(drafted_rows, self._env, drafts, stamp, now)
 
         def replaces(row: MemoryRow) -> bool:
-            if row.user_id is None or not (row.event_id is not None or row.extracted):
+            if row.user_id is None or row.is_by_hand:
                 return False
             if failed & {(row.user_id, row.session_id), (row.user_id, None)}:
                 return False
-            return since is None or (row.event_time is not None and row.event_time > since)
+            return is_after(row.event_time, self._task.since)
 
         marker = _marker(self._app, self._user, stamp, now)
-        return Swap(base, self._user, rows, replaces, marker, puts_aside=True)
+        erased = self._archive.erased(base)
+        return Swap(base, self._user, rows, replaces, marker, puts_aside=True, erased=erased)
 
-    def _drop_drafts(self) -> None:
-        """Delete what was drafted: a sweep does it if this does not."""
-        for key in list(self._env.store.names(app_drafts(self._app))):
-            with suppress(StorageError):
-                self._env.store.delete(key)
+    def _drop(self, drafts: Iterable[Drafted]) -> None:
+        """Delete what was drafted, and nothing of others': a sweep does it if this does not."""
+        for drafted in drafts:
+            if drafted.key:
+                with suppress(StorageError):
+                    self._env.store.delete(drafted.key)
 
 
 def swapped(lake: Lake, swap: Swap, *, dry_run: bool) -> Comparison:
@@ -258,8 +265,14 @@ def swapped(lake: Lake, swap: Swap, *, dry_run: bool) -> Comparison:
     archive, app_name = lake.sessions.archive, swap.base.app_name
     if dry_run:
         pairing = Pairing(archive, newest_of(lake, app_name), swap)
-        for _ in pairing.kept():
-            pass
+        try:
+            for _ in pairing.kept():
+                pass
+        except NotFoundError:
+            raise ConflictError(
+                "a sweep has deleted meanwhile what this rebuild has read or drafted: run it again"
+                f" with resume=True. app_name={app_name!r}"
+            ) from None
         return pairing.comparison
     publisher = Publisher(lake.environment, archive, app_name)
     publisher.publish(Changes(swap=swap))
@@ -343,7 +356,8 @@ def restore_memory(
     if user_id is not None and None in markers:  # which is no longer about this user
         restored = replace(markers[None], user_id=user_id, source_user_id=user_id, id=_RESTORED)
         restored = replace(restored, stamp=stamp_text(now, 0, lake.environment.new_token()))
-    swap = Swap(base, user_id, rows, replaces, restored, puts_aside=False)
+    erased = archive.erased(base)
+    swap = Swap(base, user_id, rows, replaces, restored, puts_aside=False, erased=erased)
     comparison = swapped(lake, swap, dry_run=False)
     elapsed = int((lake.clock.elapsed() - started) * 1_000)
     return RestoreReport(app_name, comparison, elapsed)
