@@ -17,7 +17,13 @@ from heapq import merge
 import pyarrow as pa
 
 from lakestore.adk.extracting import Extraction, Failure, Told
-from lakestore.errors import AlreadyExistsError, FormatError, NotFoundError, StorageError
+from lakestore.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+)
 from lakestore.history.archive import EVENTS, MEMORY, Archive, Packed, Place
 from lakestore.history.environment import Environment
 from lakestore.jobs.batches import batches
@@ -265,6 +271,24 @@ def drafted_rows(
             together = []
         together.append(drafted)
     yield from _merged(read, together)
+
+
+def check_drafts(environment: Environment, drafts: Iterable[Drafted]) -> None:
+    """Refuse to go on where a draft was deleted meanwhile.
+
+    Raises:
+        ConflictError: one was, by the erasure of a user, or by a sweep after a week.
+        StorageError: the store failed.
+    """
+    for drafted in drafts:
+        try:
+            if drafted.key:
+                environment.store.size(drafted.key)
+        except NotFoundError:
+            raise ConflictError(
+                "what a rebuild has made was deleted meanwhile, by an erasure or a sweep: run it"
+                f" again with resume=True. key={drafted.key!r}"
+            ) from None
 
 
 def _merged(

@@ -17,7 +17,6 @@ from functools import partial
 from lakestore.adk.extracting import Extraction, Extractor, Failure, Per
 from lakestore.checks import check_choice, check_flag, check_number, check_time
 from lakestore.errors import (
-    ConflictError,
     InputError,
     NotFoundError,
     ReadOnlyError,
@@ -31,13 +30,14 @@ from lakestore.jobs.compact import pack_fresh
 from lakestore.jobs.extraction import (
     Drafted,
     ExtractTask,
+    check_drafts,
     drafted_rows,
     is_after,
     plan_extraction,
 )
 from lakestore.jobs.progress import Steps, Watch, unwatched
 from lakestore.jobs.running import Running, check_lake, run_all
-from lakestore.jobs.swapping import Comparison, Pairing, Swap
+from lakestore.jobs.swapping import Comparison, Pairing, Seen, Swap
 from lakestore.lake import Lake
 from lakestore.log.keys import check_id
 from lakestore.log.manifests import Manifest
@@ -185,10 +185,11 @@ class _Rebuild:
         base = newest_of(self._lake, self._app)
         now = max(0, int(self._lake.clock.wall() * 1_000_000))
         # Later than all that it replaces, whose writers' clocks may be ahead.
-        stamp = stamp_text(max(now, self._latest(base)) + 1, 0, self._env.new_token())
+        seen, latest = self._look(base)
+        stamp = stamp_text(max(now, latest) + 1, 0, self._env.new_token())
         drafts = self._draft(base, task_events)
         failures = tuple(failure for one in drafts for failure in one.failures)
-        swap = self._swap(base, drafts, failures, stamp, now)
+        swap = self._swap(base, seen, drafts, failures, stamp, now)
         comparison = Comparison()
         if base.table(MEMORY.name).runs or any(one.key for one in drafts):
             comparison = swapped(self._lake, swap, dry_run=dry_run)
@@ -203,11 +204,19 @@ class _Rebuild:
             dry_run,
         )
 
-    def _latest(self, base: Manifest) -> int:
-        """Return the latest time that is known of memories, and of what was erased of them."""
-        rows = self._archive.rows_in(MEMORY, self._app, base.table(MEMORY.name).runs)
-        erased = (row.version for row in self._archive.erased(base).values())
-        return max([*(int(row.stamp[:17]) for row in rows), *erased, 0])
+    def _look(self, base: Manifest) -> tuple[Seen, int]:
+        """Return what is remembered, and the latest time in it and in what was erased of it."""
+        latest = max((row.version for row in self._archive.erased(base).values()), default=0)
+
+        def rows() -> Iterator[MemoryRow]:
+            nonlocal latest
+            files = base.table(MEMORY.name).runs
+            for row in self._archive.rows_in(MEMORY, self._app, files):
+                latest = max(latest, int(row.stamp[:17]))
+                yield row
+
+        seen = Seen(rows())
+        return seen, latest
 
     def _draft(self, base: Manifest, task_events: int) -> list[Drafted]:
         """Let the extractor work, and return what it has made."""
@@ -228,6 +237,7 @@ class _Rebuild:
     def _swap(
         self,
         base: Manifest,
+        seen: Seen,
         drafts: Sequence[Drafted],
         failures: Sequence[Failure],
         stamp: str,
@@ -245,7 +255,17 @@ class _Rebuild:
 
         marker = _marker(self._app, self._user, stamp, now)
         erased = self._archive.erased(base)
-        return Swap(base, self._user, rows, replaces, marker, puts_aside=True, erased=erased)
+        return Swap(
+            base,
+            self._user,
+            rows,
+            replaces,
+            marker,
+            puts_aside=True,
+            erased=erased,
+            was_there=seen.has,
+            check_rows=partial(check_drafts, self._env, drafts),
+        )
 
     def _drop(self, drafts: Iterable[Drafted]) -> None:
         """Delete what was drafted, and nothing of others': a sweep does it if this does not."""
@@ -264,15 +284,10 @@ def swapped(lake: Lake, swap: Swap, *, dry_run: bool) -> Comparison:
     """
     archive, app_name = lake.sessions.archive, swap.base.app_name
     if dry_run:
+        swap.check_rows()
         pairing = Pairing(archive, newest_of(lake, app_name), swap)
-        try:
-            for _ in pairing.kept():
-                pass
-        except NotFoundError:
-            raise ConflictError(
-                "a sweep has deleted meanwhile what this rebuild has read or drafted: run it again"
-                f" with resume=True. app_name={app_name!r}"
-            ) from None
+        for _ in pairing.kept():
+            pass
         return pairing.comparison
     publisher = Publisher(lake.environment, archive, app_name)
     publisher.publish(Changes(swap=swap))

@@ -6,6 +6,8 @@ ended, whichever is brought back.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import merge
@@ -29,19 +31,23 @@ class Swap:
     """What is to be in place of what."""
 
     base: Manifest
-    """What was packed when the new rows were made."""
+    """The newest manifest before the new rows were made; its runs may be gone since."""
     user_id: str | None
     """Whose memory; None for all users'."""
     rows: Callable[[], Iterator[MemoryRow]]
     """Returns the new rows, ascending by place; it may be called again."""
     replaces: Callable[[MemoryRow], bool]
-    """Whether an add of the scope that was packed with `base` is replaced."""
+    """Whether an add of the scope that was there is replaced."""
     marker: MemoryRow | None
     """What stands for the swap among what was put aside, if anything does."""
     puts_aside: bool
     """Whether what is replaced is put aside; else it goes for good."""
     erased: Mapping[str, ErasedRow]
     """What was erased by then, by digest."""
+    was_there: Callable[[MemoryRow], bool] = lambda _: True
+    """Whether a row was packed by then; what was packed since was remembered since."""
+    check_rows: Callable[[], None] = lambda: None
+    """Raises `ConflictError` where not all of `rows` is there any more."""
 
     def is_of(self, row: MemoryRow) -> bool:
         """Tell whether a row is of the scope: of the user, or of any."""
@@ -56,8 +62,9 @@ class Swap:
         """Refuse where another swap, or the erasure of its only user, has come between.
 
         Raises:
-            ConflictError: one was published since `base`.
+            ConflictError: one was published since `base`, or what was drafted was deleted.
         """
+        self.check_rows()
         if self.user_id is not None and self.is_erased_since(self.user_id, erased):
             raise ConflictError(f"the user was erased meanwhile. app_name={newest.app_name!r}")
         if newest.table(PREVIOUS.name) != self.base.table(PREVIOUS.name):
@@ -73,8 +80,6 @@ class Met:
 
     packed: MemoryRow | None = None
     """What is packed by now."""
-    base: MemoryRow | None = None
-    """What was packed when the new rows were made."""
     new: MemoryRow | None = None
 
 
@@ -120,7 +125,6 @@ class Pairing:
         self._swap = swap
         self.comparison = Comparison()
         """How what comes differs from what goes, as far as it was told."""
-        self._is_base = newest.table(MEMORY.name) == swap.base.table(MEMORY.name)
 
     def put(self, writer: RunWriter) -> dict[str, Runs]:
         """Put runs; return those of memory, and of what is put aside."""
@@ -164,8 +168,7 @@ class Pairing:
         """Return the new row in the place among equals of what it replaces, if it still counts."""
         if met.new is None:
             return None
-        known = met.packed or met.base
-        new = replace(met.new, place=known.first_place) if known else met.new
+        new = replace(met.new, place=met.packed.first_place) if met.packed else met.new
         if (new.user_id or "", new.ending or "") in forgotten:
             return None
         return None if self._has_erased(new) else new
@@ -179,17 +182,13 @@ class Pairing:
         return self._swap.is_erased_since(new.source_user_id or "", erased)
 
     def _is_replaced(self, met: Met) -> bool:
-        """Tell whether what is packed was there already with the base, and is replaced.
-
-        What another job has packed since then was remembered since then.
-        """
-        packed, base = met.packed, met.packed if self._is_base else met.base
+        """Tell whether what is packed was there already when the new rows were made, and goes."""
+        packed = met.packed
         return (
             packed is not None
-            and base is not None
-            and packed.stamp == base.stamp
             and packed.kind == "add"
             and self._swap.is_of(packed)
+            and self._swap.was_there(packed)
             and (self._swap.replaces(packed) or self._is_made_anew(met, packed))
         )
 
@@ -203,8 +202,6 @@ class Pairing:
             _tagged("packed", self._rows(MEMORY, self._newest)),
             _tagged("new", self._swap.rows()),
         ]
-        if not self._is_base:
-            streams.append(_tagged("base", self._rows(MEMORY, self._swap.base)))
         for _, same in groupby(merge(*streams, key=_place), key=_place):
             met = Met()
             for _, tag, row in same:
@@ -214,6 +211,23 @@ class Pairing:
     def _rows(self, kind: Kind[MemoryRow], manifest: Manifest) -> Iterator[MemoryRow]:
         files = manifest.table(kind.name).runs
         return self._archive.rows_in(kind, self._newest.app_name, files)
+
+
+class Seen:
+    """Which rows were packed at one time: eight bytes for each, not the runs, which sweeps take."""
+
+    def __init__(self, rows: Iterable[MemoryRow]) -> None:
+        self._marks = array("q", sorted(map(_mark, rows)))
+
+    def has(self, row: MemoryRow) -> bool:
+        """Tell whether a row was among them, as it is."""
+        mark = _mark(row)
+        at = bisect_left(self._marks, mark)
+        return at < len(self._marks) and self._marks[at] == mark
+
+
+def _mark(row: MemoryRow) -> int:
+    return hash((row.user_id, row.key, row.stamp))
 
 
 def _name(said: list[str], row: MemoryRow) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext, suppress
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.memory.memory_entry import MemoryEntry
 from typing_extensions import override
 
-from lakestore import Lake
+from lakestore import Lake, LakeSessionService
 from lakestore.adk.extracting import History
-from lakestore.errors import ConflictError, NotFoundError
+from lakestore.errors import ConflictError, InputError, NotFoundError
 from lakestore.jobs import (
     EraseReceipt,
     check,
@@ -25,7 +28,7 @@ from lakestore.jobs import (
     sweep,
 )
 from lakestore.log.keys import MEMORY_DRAFTS
-from tests.support.aging import APP, USER
+from tests.support.aging import APP, USER, AgingLake
 from tests.support.clocks import ManualClock
 from tests.support.erasures import mentions
 from tests.support.faulty_store import AroundStore
@@ -93,6 +96,54 @@ def test_drafts_of_another_rebuild_stay(kept: Remembering) -> None:
     rebuild_memory(kept.lake, APP, extractor=summary, task_events=1, resume=True)
     assert list(kept.aging.store.names(MEMORY_DRAFTS)) == []
     assert "tea summary of s0, 4 events" in kept.said("ben")
+
+
+def test_it_may_take_longer_than_the_grace(kept: Remembering) -> None:
+    """Jobs and sweeps beside it take nothing that it needs at the end, and lose nothing by it."""
+    seen: list[History] = []
+
+    def slow(history: History) -> list[MemoryEntry]:
+        seen.append(history)
+        kept.aging.clock.advance(3_700)
+        fact = entry(f"tea, fact {len(seen)}", id=f"fact-{len(seen)}")
+        kept.memories.add_memory(app_name=APP, user_id=USER, memories=[fact])
+        beside = kept.aging.open()
+        compact(beside)
+        sweep(beside)
+        return summary(history)
+
+    rebuild_memory(kept.lake, APP, extractor=slow, task_events=1)
+    assert len(seen) == 2
+    assert kept.said()[2:] == ["tea summary of s0, 4 events", "tea, fact 1", "tea, fact 2"]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_drafts_that_an_erasure_has_taken(kept: Remembering, dry_run: bool) -> None:
+    """It is told what has happened, at once; a rebuild that goes on makes them anew."""
+
+    def erasing(history: History) -> list[MemoryEntry]:
+        if history.user_id == "ben":
+            erase_user(kept.aging.open(), APP, USER)
+        return summary(history)
+
+    with pytest.raises(ConflictError, match="deleted meanwhile, by an erasure or a sweep"):
+        rebuild_memory(kept.lake, APP, extractor=erasing, task_events=1, dry_run=dry_run)
+    rebuild_memory(kept.lake, APP, extractor=summary, resume=True)
+    assert "tea summary of s0, 4 events" in kept.said("ben")
+
+
+def test_an_extractor_that_no_process_can_import(tmp_path: Path) -> None:
+    """It is named as what cannot be sent, and nothing is stored."""
+    with (
+        Lake.open(str(tmp_path / "lake")) as lake,
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor,
+    ):
+        service = LakeSessionService(lake).sync
+        session = service.create_session(app_name=APP, user_id=USER, session_id="s")
+        service.append_events(session, [AgingLake(lake.environment.store).event("tea")])
+        with pytest.raises(InputError, match="one that they can import"):
+            rebuild_memory(lake, APP, extractor=lambda _: [], executor=executor)
+        assert list(lake.environment.store.names("memory/")) == []
 
 
 def test_a_fact_with_the_id_of_what_is_made_stays(kept: Remembering) -> None:
