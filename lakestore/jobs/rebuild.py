@@ -216,6 +216,9 @@ class _Rebuild:
                 yield row
 
         seen = Seen(rows())
+        if self._user is not None:  # what is put aside of others is to be kept: it must be whole
+            for _ in self._archive.rows_in(PREVIOUS, self._app, base.table(PREVIOUS.name).runs):
+                pass
         return seen, latest
 
     def _draft(self, base: Manifest, task_events: int) -> list[Drafted]:

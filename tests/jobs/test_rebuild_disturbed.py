@@ -211,6 +211,27 @@ def test_what_a_dead_job_tells_of_may_go(kept: Remembering, how: str) -> None:
     assert check(kept.lake).findings == ()
 
 
+def test_what_an_overtaken_restore_tells_of_may_go(kept: Remembering) -> None:
+    """What it had stored after a rebuild that came between is no sign of a lost manifest either."""
+    rebuild_memory(kept.lake, APP, extractor=summary)
+    kept.aging.clock.advance(3_601)
+    beside: list[object] = []
+
+    class Slow(AroundStore):
+        @override
+        def around(self, kind: Any, key: str, call: Callable[[], Any]) -> Any:
+            if kind == "put" and key.startswith("runs/") and not beside:
+                beside.append(rebuild_memory(kept.aging.open(), APP, extractor=summary))
+                kept.aging.clock.advance(1)
+            return call()
+
+    with pytest.raises(ConflictError, match="another rebuild or restore"):
+        restore_memory(kept.aging.open(Slow(kept.aging.store)), APP)
+    kept.aging.clock.advance(3_601)
+    assert sweep(kept.lake).failures == 0
+    assert check(kept.lake).findings == ()
+
+
 @pytest.mark.parametrize("per", ["session", "user"])
 @pytest.mark.parametrize("user_id", [None, USER])
 @pytest.mark.parametrize("is_under_way", [False, True])
