@@ -33,6 +33,8 @@ Per = Literal["session", "user"]
 
 _AT_ONCE = 16
 """How many calls of an async extractor are under way at once."""
+_FAILURES = (Exception, asyncio.CancelledError)
+"""What fails one session; clients of models cancel what took them too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,10 @@ class Extraction:
         answers = self._answers(histories)
         for group, history, answer in zip(groups, histories, answers, strict=True):
             try:
-                if isinstance(answer, Exception):
+                if isinstance(answer, _FAILURES):
                     raise answer
                 yield from list(_rows_of(group, history, answer, self.taste))
-            except Exception as error:  # noqa: BLE001 - one session shall not fail the others
+            except _FAILURES as error:  # one session shall not fail the others
                 told = f"{type(error).__name__}: {error}"
                 failures.append(Failure(history.user_id, history.session_id, told))
 
@@ -152,7 +154,7 @@ class Extraction:
             try:
                 answer = self.extractor(argument)
                 answers.append(_finish(_whole(answer)) if inspect.isawaitable(answer) else answer)
-            except Exception as error:  # noqa: BLE001 - one session shall not fail the others
+            except _FAILURES as error:  # one session shall not fail the others
                 answers.append(error)
         return answers
 
@@ -254,7 +256,7 @@ def _time(row: EventRow) -> int | None:
 
 def _one_each(batch: Sequence[History], answer: object) -> list[object]:
     """Return what a batch returned of each of its histories."""
-    if isinstance(answer, Exception):
+    if isinstance(answer, _FAILURES):
         return [answer] * len(batch)
     found = list(answer) if isinstance(answer, Iterable) else []
     if len(found) != len(batch):

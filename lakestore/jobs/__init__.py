@@ -23,7 +23,8 @@ from lakestore.jobs.sweep import SweepReport, Swept, sweep
 
 if TYPE_CHECKING:
     from lakestore.adk.extracting import Extractor, Failure, History
-    from lakestore.jobs.rebuild import RebuildReport, RestoreReport, rebuild_memory, restore_memory
+    from lakestore.jobs.rebuild import RebuildReport, rebuild_memory
+    from lakestore.jobs.restore import RestoreReport, restore_memory
 
 __all__ = [
     "AppStats",
@@ -59,10 +60,8 @@ __all__ = [
 
 _OF_ADK = {
     **dict.fromkeys(("Extractor", "Failure", "History"), "lakestore.adk.extracting"),
-    **dict.fromkeys(
-        ("RebuildReport", "RestoreReport", "rebuild_memory", "restore_memory"),
-        "lakestore.jobs.rebuild",
-    ),
+    **dict.fromkeys(("RebuildReport", "rebuild_memory"), "lakestore.jobs.rebuild"),
+    **dict.fromkeys(("RestoreReport", "restore_memory"), "lakestore.jobs.restore"),
 }
 """Where they are. Imported when they are asked for: what extractors are given is ADK's, which takes
 a second."""

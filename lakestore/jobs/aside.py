@@ -1,14 +1,16 @@
-"""What rebuilds leave behind: drafts, and what they have put aside. Owns how long it stays."""
+"""Publishing swaps of memories, and what rebuilds leave behind. Owns how long that stays."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from lakestore.errors import ReadOnlyError
 from lakestore.history.archive import PREVIOUS
 from lakestore.history.needless import Age
 from lakestore.jobs.changes import Changes, Publisher
+from lakestore.jobs.swapping import Comparison, Pairing, Swap
 from lakestore.lake import Lake
-from lakestore.log.keys import app_manifests
+from lakestore.log.keys import app_manifests, check_id
 from lakestore.log.manifests import Manifest
 
 _DAY = 86_400.0
@@ -40,3 +42,36 @@ def drop_put_aside(lake: Lake, app_name: str, age: Age) -> None:
         if max(times, default=0.0) <= age.before:
             publisher = Publisher(lake.environment, archive, app_name)
             publisher.publish(Changes(keeps_previous=False))
+
+
+def swapped(lake: Lake, swap: Swap, *, dry_run: bool) -> Comparison:
+    """Publish a swap, or only see what would come of it; return how both sides differ.
+
+    Raises:
+        ConflictError: another one came between, or other jobs keep publishing.
+        FormatError, StorageError: what is packed could not be read, or nothing was published.
+    """
+    archive, app_name = lake.sessions.archive, swap.base.app_name
+    if dry_run:
+        swap.check_rows()
+        pairing = Pairing(archive, newest_of(lake, app_name), swap)
+        for _ in pairing.kept():
+            pass
+        return pairing.comparison
+    publisher = Publisher(lake.environment, archive, app_name)
+    publisher.publish(Changes(swap=swap))
+    return publisher.comparison
+
+
+def check_writable(lake: Lake, app_name: str, user_id: str | None) -> None:
+    """Refuse what names no app or user, and a lake that takes no memories.
+
+    Raises:
+        InputError: an id makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`.
+    """
+    check_id("app_name", app_name)
+    if user_id is not None:
+        check_id("user_id", user_id)
+    if lake.read_only:
+        raise ReadOnlyError("a lake that was opened with read_only=True remembers nothing new")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from lakestore.errors import ConflictError, NotFoundError
+from lakestore.errors import ConflictError, LakeError, NotFoundError
 from lakestore.history.archive import (
     ERASED,
     EVENTS,
@@ -144,7 +145,7 @@ class Publisher:
             runs = list(self._env.store.list(app_runs(self._app)))
             newest = self._check_uploads(newest, changes, runs)
             if changes.swap is not None:
-                changes.swap.check(newest)
+                self._check_swap(changes.swap, newest)
             try:
                 self._predecessors.check(newest, runs)
                 following = self._following(newest, changes)
@@ -162,6 +163,22 @@ class Publisher:
                 continue
             return self._archive.newest(prefix)
         raise ConflictError(f"other jobs keep publishing. key={prefix!r}")
+
+    def _check_swap(self, swap: Swap, newest: Manifest) -> None:
+        """Refuse one that was overtaken, and name what was put for it to be deleted.
+
+        What it tells of may go by what has overtaken it: left without a name, it would look as if
+        it were of a lost manifest.
+        """
+        try:
+            swap.check(newest, self._archive.erased(newest))
+        except ConflictError:
+            lost = self._writer.stored.difference(key for key, _ in newest.files())
+            if lost:
+                with suppress(LakeError):
+                    doomed = Changes(doomed=sorted(lost))
+                    Publisher(self._env, self._archive, self._app).publish(doomed)
+            raise
 
     def _check_uploads(
         self, newest: Manifest, changes: Changes, runs: Sequence[StoredObject]

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from lakestore.errors import NotFoundError, StorageError
-from lakestore.history.archive import EVENTS, KEYED, LAST, STATE, Packed, Place
+from lakestore.history.archive import EVENTS, KEYED, LAST, STATE, Kind, Packed, Place
 from lakestore.history.erased import Sourced, origin_digest
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
@@ -135,9 +136,10 @@ class Eraser:
             self._note(SessionKey(self._app, self._user, "").log, max(now, latest), "")
 
     def _rows_of_user(self) -> Iterator[Sourced]:
-        """Yield all keyed rows of the user and of the app itself, as far as they are packed."""
+        """Yield all keyed rows of the user and of the app itself that are packed, or put aside."""
         newest = self._newest()
-        for kind, user in product(KEYED, ("", self._user)):
+        tables: list[Kind[Any]] = [*KEYED, *(kind.beside for kind in KEYED if kind.beside)]
+        for kind, user in product(tables, ("", self._user)):
             files = newest.table(kind.name).runs
             yield from self._archive.rows_in(kind, self._app, files, (user, ""), (user, LAST[1]))
 

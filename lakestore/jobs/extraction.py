@@ -17,13 +17,19 @@ from heapq import merge
 import pyarrow as pa
 
 from lakestore.adk.extracting import Extraction, Failure, Told
-from lakestore.errors import AlreadyExistsError, FormatError, NotFoundError, StorageError
+from lakestore.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+)
 from lakestore.history.archive import EVENTS, MEMORY, Archive, Packed, Place
 from lakestore.history.environment import Environment
 from lakestore.jobs.batches import batches
 from lakestore.jobs.running import Tell, unheard
 from lakestore.lake import Lake
-from lakestore.log.keys import SessionKey, app_manifests, draft_key
+from lakestore.log.keys import SessionKey, app_drafts, app_manifests, draft_key
 from lakestore.log.manifests import Manifest
 from lakestore.storage import UnreadableError
 from lakestore.tables import memory
@@ -31,6 +37,7 @@ from lakestore.tables.events import EventRow, event_time
 from lakestore.tables.memory import MemoryRow
 from lakestore.tables.parquet import open_parquet, read_groups, write_small
 from lakestore.tables.runs import SessionRow
+from lakestore.tables.thin import microseconds
 
 logger = logging.getLogger(__name__)
 
@@ -90,9 +97,9 @@ class ExtractTask:
         found = archive.rows_in(EVENTS, self.app_name, files, self.low, self.high)
         rows = [row for row in found if row.alive]
         sessions, events = len(rows), sum(row.events for row in rows)
-        key = draft_key(self.app_name, self._digest(rows))
-        if self.resume and _is_there(env, key):
-            return Drafted(self.low, self.high, key, sessions, events)
+        name = self._digest(rows)
+        if self.resume and (known := _latest_draft(env, self.app_name, name)):
+            return Drafted(self.low, self.high, known, sessions, events)
         made: list[MemoryRow] = []
         failures: list[Failure] = []
         for told in self._told(archive, manifest, rows, failures):
@@ -100,13 +107,14 @@ class ExtractTask:
             made += new
             failures += failed
             tell(sum(len(each.rows) for each in told))
-        if failures:  # these are to be tried again
-            key = draft_key(self.app_name, env.new_token() + env.new_token())
+        key = ""
         if made:
             made.sort(key=MEMORY.place)
-            with suppress(AlreadyExistsError):
+            # What failed is to be tried again. The token keeps apart what others make of the same.
+            name = "partial" if failures else name
+            key = draft_key(self.app_name, f"{name}-{env.new_token()}")
+            with suppress(AlreadyExistsError):  # a reply was lost
                 env.store.put_if_absent(key, _encode(made))
-        key = key if made else ""
         return Drafted(self.low, self.high, key, sessions, events, tuple(failures))
 
     def _digest(self, rows: Iterable[SessionRow]) -> str:
@@ -163,7 +171,16 @@ class ExtractTask:
                 yield Told(key, one.row.version, events)
 
     def _is_wanted(self, row: EventRow) -> bool:
-        return self.since is None or event_time(row) > self.since
+        return is_after(microseconds(event_time(row)), self.since)
+
+
+def is_after(time: int | None, since: float | None) -> bool:
+    """Tell whether a time in microseconds is after one in seconds, which is rounded as all are.
+
+    Both since 1970 UTC; nothing is before None, and no unknown time is after another.
+    """
+    least = None if since is None else microseconds(since)
+    return least is None or (time is not None and time > least)
 
 
 def plan_extraction(
@@ -256,6 +273,24 @@ def drafted_rows(
     yield from _merged(read, together)
 
 
+def check_drafts(environment: Environment, drafts: Iterable[Drafted]) -> None:
+    """Refuse to go on where a draft was deleted meanwhile.
+
+    Raises:
+        ConflictError: one was, by the erasure of a user, or by a sweep after a week.
+        StorageError: the store failed.
+    """
+    for drafted in drafts:
+        try:
+            if drafted.key:
+                environment.store.size(drafted.key)
+        except NotFoundError:
+            raise ConflictError(
+                "what a rebuild has made was deleted meanwhile, by an erasure or a sweep: run it"
+                f" again with resume=True. key={drafted.key!r}"
+            ) from None
+
+
 def _merged(
     read: Callable[[str], Iterator[MemoryRow]], drafts: Sequence[Drafted]
 ) -> Iterator[MemoryRow]:
@@ -275,11 +310,10 @@ def _rows_in(environment: Environment, stamp: str, now: int, key: str) -> Iterat
         yield from memory.from_table(table)
 
 
-def _is_there(environment: Environment, key: str) -> bool:
-    try:
-        return environment.store.size(key) > 0
-    except NotFoundError:
-        return False
+def _latest_draft(environment: Environment, app_name: str, name: str) -> str:
+    """Return the key of the youngest draft of what a name is a digest of, "" for none."""
+    drafts = environment.store.list(f"{app_drafts(app_name)}{name}-")
+    return max(((one.modified, one.key) for one in drafts), default=(0.0, ""))[1]
 
 
 def _encode(rows: Sequence[MemoryRow]) -> bytes:

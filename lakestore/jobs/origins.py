@@ -36,6 +36,7 @@ from lakestore.log.keys import (
     app_manifests,
     app_runs,
     log_digest,
+    manifest_key,
     rollup_key,
     table_of,
 )
@@ -69,7 +70,22 @@ class Origins:
             NotFoundError, FormatError, StorageError: see `Archive.session`.
         """
         runs = (key for key in keys if key.startswith(app_runs(self._app)))
-        return next((key for key in runs if not self._has_origin(key)), "")
+        return next((key for key in runs if not (self._has_origin(key) or self._precedes(key))), "")
+
+    def _precedes(self, run: str) -> bool:
+        """Tell whether a run was there before the newest manifest: no later one has named it.
+
+        What it tells of and nothing else holds has gone since: it was forgotten, pruned or swapped.
+        Of a manifest that was copied back its own time tells, of one by a clock ahead the store's.
+        """
+        if not self._manifest.number:
+            return False
+        key = manifest_key(self._app, self._manifest.number)
+        manifest = next((one for one in self._store.list(key) if one.key == key), None)
+        stored = next((one for one in self._store.list(run) if one.key == run), None)
+        if manifest is None or stored is None:
+            return False
+        return stored.modified < min(manifest.modified, self._manifest.created_at / 1_000_000)
 
     def _has_origin(self, run: str) -> bool:
         table = table_of(run)

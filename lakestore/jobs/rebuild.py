@@ -7,7 +7,7 @@ of the old ones with one manifest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,29 +18,30 @@ from lakestore.adk.extracting import Extraction, Extractor, Failure, Per
 from lakestore.checks import check_choice, check_flag, check_number, check_time
 from lakestore.errors import (
     InputError,
-    NotFoundError,
-    ReadOnlyError,
     StorageError,
 )
 from lakestore.history.archive import MEMORY, PREVIOUS
 from lakestore.history.recollecting import Taste
-from lakestore.jobs.aside import newest_of
-from lakestore.jobs.changes import Changes, Publisher
+from lakestore.jobs.aside import check_writable, newest_of, swapped
 from lakestore.jobs.compact import pack_fresh
-from lakestore.jobs.extraction import Drafted, ExtractTask, drafted_rows, plan_extraction
+from lakestore.jobs.extraction import (
+    Drafted,
+    ExtractTask,
+    check_drafts,
+    drafted_rows,
+    is_after,
+    plan_extraction,
+)
 from lakestore.jobs.progress import Steps, Watch, unwatched
 from lakestore.jobs.running import Running, check_lake, run_all
-from lakestore.jobs.swapping import Comparison, Pairing, Swap
+from lakestore.jobs.swapping import Comparison, Seen, Swap
 from lakestore.lake import Lake
-from lakestore.log.keys import app_drafts, check_id
 from lakestore.log.manifests import Manifest
 from lakestore.log.stamps import stamp_text
 from lakestore.search.embedding import Embedder, check_embedder
 from lakestore.tables.memory import MemoryRow
 
 TASK_EVENTS = 20_000
-_RESTORED = "restored"
-"""The id of a marker of a user of whom nothing is put aside, though of others of the app it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def rebuild_memory(
         Exception: what the embedder raises goes through, and nothing was changed.
     """
     check_lake(lake)
-    _check_writable(lake, app_name, user_id)
+    check_writable(lake, app_name, user_id)
     check_number("task_events", task_events, least=1)
     extraction = _extraction(extractor, per, batch_size, embedder)
     extraction = replace(
@@ -158,14 +159,6 @@ def _extraction(extractor: object, per: object, batch_size: object, embedder: ob
     return Extraction(extractor, chosen, size, embedder)  # type: ignore[arg-type]
 
 
-def _check_writable(lake: Lake, app_name: str, user_id: str | None) -> None:
-    check_id("app_name", app_name)
-    if user_id is not None:
-        check_id("user_id", user_id)
-    if lake.read_only:
-        raise ReadOnlyError("a lake that was opened with read_only=True remembers nothing new")
-
-
 class _Rebuild:
     """Rebuilds the memories of one app, or of one of its users."""
 
@@ -186,15 +179,16 @@ class _Rebuild:
         base = newest_of(self._lake, self._app)
         now = max(0, int(self._lake.clock.wall() * 1_000_000))
         # Later than all that it replaces, whose writers' clocks may be ahead.
-        stamp = stamp_text(max(now, self._latest(base)) + 1, 0, self._env.new_token())
+        seen, latest = self._look(base)
+        stamp = stamp_text(max(now, latest) + 1, 0, self._env.new_token())
         drafts = self._draft(base, task_events)
         failures = tuple(failure for one in drafts for failure in one.failures)
-        swap = self._swap(base, drafts, failures, stamp, now)
+        swap = self._swap(base, seen, drafts, failures, stamp, now)
         comparison = Comparison()
         # One that changes nothing shall not put an earlier one out of reach of a restore.
         if any(one.key for one in drafts) or self._replaces_any(swap):
             comparison = swapped(self._lake, swap, dry_run=dry_run)
-        self._drop_drafts()
+        self._drop(drafts)
         return RebuildReport(
             self._app,
             sum(one.sessions for one in drafts),
@@ -206,11 +200,22 @@ class _Rebuild:
             dry_run,
         )
 
-    def _latest(self, base: Manifest) -> int:
-        """Return the latest time that is known of memories, and of what was erased of them."""
-        rows = self._archive.rows_in(MEMORY, self._app, base.table(MEMORY.name).runs)
-        erased = (row.version for row in self._archive.erased(base).values())
-        return max([*(int(row.stamp[:17]) for row in rows), *erased, 0])
+    def _look(self, base: Manifest) -> tuple[Seen, int]:
+        """Return what is remembered, and the latest time in it and in what was erased of it."""
+        latest = max((row.version for row in self._archive.erased(base).values()), default=0)
+
+        def rows() -> Iterator[MemoryRow]:
+            nonlocal latest
+            files = base.table(MEMORY.name).runs
+            for row in self._archive.rows_in(MEMORY, self._app, files):
+                latest = max(latest, int(row.stamp[:17]))
+                yield row
+
+        seen = Seen(rows())
+        if self._user is not None:  # what is put aside of others is to be kept: it must be whole
+            for _ in self._archive.rows_in(PREVIOUS, self._app, base.table(PREVIOUS.name).runs):
+                pass
+        return seen, latest
 
     def _draft(self, base: Manifest, task_events: int) -> list[Drafted]:
         """Let the extractor work, and return what it has made."""
@@ -231,53 +236,46 @@ class _Rebuild:
     def _swap(
         self,
         base: Manifest,
+        seen: Seen,
         drafts: Sequence[Drafted],
         failures: Sequence[Failure],
         stamp: str,
         now: int,
     ) -> Swap:
         failed = {(one.user_id, one.session_id) for one in failures}
-        since = None if self._task.since is None else self._task.since * 1_000_000
-
         rows = partial(drafted_rows, self._env, drafts, stamp, now)
 
         def replaces(row: MemoryRow) -> bool:
-            if row.user_id is None or not (row.event_id is not None or row.extracted):
+            if row.user_id is None or row.is_by_hand:
                 return False
             if failed & {(row.user_id, row.session_id), (row.user_id, None)}:
                 return False
-            return since is None or (row.event_time is not None and row.event_time > since)
+            return is_after(row.event_time, self._task.since)
 
         marker = _marker(self._app, self._user, stamp, now)
-        return Swap(base, self._user, rows, replaces, marker, puts_aside=True)
+        erased = self._archive.erased(base)
+        return Swap(
+            base,
+            self._user,
+            rows,
+            replaces,
+            marker,
+            puts_aside=True,
+            erased=erased,
+            was_there=seen.has,
+            check_rows=partial(check_drafts, self._env, drafts),
+        )
 
     def _replaces_any(self, swap: Swap) -> bool:
         rows = self._archive.rows_in(MEMORY, self._app, swap.base.table(MEMORY.name).runs)
         return any(row.kind == "add" and swap.is_of(row) and swap.replaces(row) for row in rows)
 
-    def _drop_drafts(self) -> None:
-        """Delete what was drafted: a sweep does it if this does not."""
-        for key in list(self._env.store.names(app_drafts(self._app))):
-            with suppress(StorageError):
-                self._env.store.delete(key)
-
-
-def swapped(lake: Lake, swap: Swap, *, dry_run: bool) -> Comparison:
-    """Publish a swap, or only see what would come of it; return how both sides differ.
-
-    Raises:
-        ConflictError: another one came between, or other jobs keep publishing.
-        FormatError, StorageError: what is packed could not be read, or nothing was published.
-    """
-    archive, app_name = lake.sessions.archive, swap.base.app_name
-    if dry_run:
-        pairing = Pairing(archive, newest_of(lake, app_name), swap)
-        for _ in pairing.kept():
-            pass
-        return pairing.comparison
-    publisher = Publisher(lake.environment, archive, app_name)
-    publisher.publish(Changes(swap=swap))
-    return publisher.comparison
+    def _drop(self, drafts: Iterable[Drafted]) -> None:
+        """Delete what was drafted, and nothing of others': a sweep does it if this does not."""
+        for drafted in drafts:
+            if drafted.key:
+                with suppress(StorageError):
+                    self._env.store.delete(drafted.key)
 
 
 def _marker(app_name: str, user_id: str | None, stamp: str, now: int) -> MemoryRow:
@@ -292,80 +290,3 @@ def _marker(app_name: str, user_id: str | None, stamp: str, now: int) -> MemoryR
         inserted_at=now,
         source_user_id=user_id,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreReport:
-    """What a restore did."""
-
-    app_name: str
-    comparison: Comparison
-    """What is remembered again beside what a rebuild had made."""
-    elapsed_ms: int
-
-
-def restore_memory(
-    lake: Lake,
-    app_name: str,
-    user_id: str | None = None,
-    *,
-    executor: Executor | None = None,
-    progress: Watch | None = None,
-) -> RestoreReport:
-    """Bring back the memories that the last rebuild has put aside. Blocking.
-
-    What the rebuild had made goes, and what was added since stays; what was forgotten, pruned or
-    erased since does not come back. Sweeps drop what was put aside 30 days after the rebuild.
-
-    Args:
-        lake: The lake, open for writing.
-        app_name: The app.
-        user_id: Only this user's; None: of all that the last rebuilds of the app have replaced.
-        executor: Where to pack what is not packed yet, see `compact`.
-        progress: Is called now and then.
-
-    Raises:
-        InputError: an id makes no sense.
-        ReadOnlyError: the lake was opened with `read_only=True`.
-        NotFoundError: there is nothing to bring back.
-        ConflictError: a rebuild or another restore came between, or other jobs keep publishing.
-        FormatError, StorageError: see `rebuild_memory`.
-    """
-    check_lake(lake)
-    _check_writable(lake, app_name, user_id)
-    started = lake.clock.elapsed()
-    pack_fresh(lake, app_name, Running(executor, progress or unwatched))
-    base, archive = newest_of(lake, app_name), lake.sessions.archive
-    aside = partial(archive.rows_in, PREVIOUS, app_name, base.table(PREVIOUS.name).runs)
-    markers = {row.user_id: row for row in aside() if row.kind == "swap"}
-    if all(row.id == _RESTORED for row in _chosen(markers, user_id)):
-        raise NotFoundError(
-            "no rebuild has put memories aside, or they were brought back, or swept."
-            f" app_name={app_name!r}"
-        )
-
-    def rows() -> Iterator[MemoryRow]:
-        wanted = (row for row in aside() if row.kind == "add")
-        return (row for row in wanted if user_id in (None, row.user_id))
-
-    def replaces(row: MemoryRow) -> bool:
-        marker = markers.get(row.user_id, markers.get(None))
-        return row.extracted and marker is not None and row.stamp == marker.stamp
-
-    now = max(0, int(lake.clock.wall() * 1_000_000))
-    restored = None
-    if user_id is not None and None in markers:  # which is no longer about this user
-        restored = replace(markers[None], user_id=user_id, source_user_id=user_id, id=_RESTORED)
-        restored = replace(restored, stamp=stamp_text(now, 0, lake.environment.new_token()))
-    swap = Swap(base, user_id, rows, replaces, restored, puts_aside=False)
-    comparison = swapped(lake, swap, dry_run=False)
-    elapsed = int((lake.clock.elapsed() - started) * 1_000)
-    return RestoreReport(app_name, comparison, elapsed)
-
-
-def _chosen(markers: Mapping[str | None, MemoryRow], user_id: str | None) -> Iterable[MemoryRow]:
-    """Return what stands for the rebuilds that a restore would undo."""
-    if user_id is None:
-        return markers.values()
-    found = markers.get(user_id, markers.get(None))
-    return () if found is None else (found,)

@@ -52,6 +52,8 @@ class RunWriter:
         self._app = app_name
         self._whole_below = whole_below
         self._group_rows = group_rows
+        self.stored: set[str] = set()
+        """The keys of all that were put."""
 
     def runs(
         self,
@@ -93,7 +95,9 @@ class RunWriter:
             dead += sum(map(kind.is_dead, group))
         body = writer.close()
         run = self._env.new_token()
-        self._env.put_new(run_key(self._app, kind.name, run), body)
+        key = run_key(self._app, kind.name, run)
+        self.stored.add(key)
+        self._env.put_new(key, body)
         places = zip(firsts, writer.groups, strict=True)
         groups = tuple(Group(first, it.start, it.length) for first, it in places)
         return StoredFile(

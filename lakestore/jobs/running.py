@@ -7,8 +7,9 @@ run it: it opens the lake by its URL, once, and sees that it is the same lake.
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor, Future, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
@@ -185,6 +186,26 @@ class _Call(Generic[R]):
         return self.task.run(self.address.lake())
 
 
+def _result(future: Future[R], call: _Call[R]) -> R:
+    """Return what a call has returned.
+
+    Raises:
+        InputError: it could not be sent to another process.
+        Exception: what it raised.
+    """
+    try:
+        return future.result()
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        try:
+            pickle.dumps(call)
+        except Exception:  # noqa: BLE001 - whatever a value of the caller's raises
+            raise InputError(
+                "a function that is to be called in other processes must be one that they can"
+                f" import, from a module by its name: {error}"
+            ) from error
+        raise
+
+
 def run_all(
     lake: Lake, tasks: Sequence[Task[R]], executor: Executor | None, tell: Tell = unheard
 ) -> Iterator[tuple[int, R]]:
@@ -200,7 +221,7 @@ def run_all(
 
     Raises:
         InputError: the lake is in memory, and the executor in another process; or that process
-            finds another lake at its URL.
+            finds another lake at its URL; or a function of the caller's cannot be sent there.
         StorageError: the store failed.
         Exception: the first that a task raised.
     """
@@ -209,10 +230,12 @@ def run_all(
         return
     address = Address.of(lake)
     # Each goes once it is yielded, so that what it has returned is not held.
-    futures = {executor.submit(_Call(address, task)): task.size for task in tasks}
+    calls = (_Call(address, task) for task in tasks)
+    futures = {executor.submit(call): call for call in calls}
     try:
         for future in as_completed(futures):
-            yield futures.pop(future), future.result()
+            call = futures.pop(future)
+            yield call.task.size, _result(future, call)
     finally:
         for future in futures:
             future.cancel()

@@ -120,6 +120,11 @@ class MemoryRow:
         return forget_key(self.id) if self.kind == "add" else None
 
     @property
+    def is_by_hand(self) -> bool:
+        """Whether it is of no event, and no rebuild made it: nobody can make it again."""
+        return self.event_id is None and not self.extracted
+
+    @property
     def first_place(self) -> str:
         """Where it stands among all of its scope, by what the row itself says."""
         own = place_of(self.stamp, self.ordinal)
