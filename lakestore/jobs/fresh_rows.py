@@ -37,6 +37,8 @@ class FreshRows(Generic[K]):
         """Take what the entry of that name holds."""
         if rows:  # one that could not be read is read again
             self.read.add(name)
+        if kind.is_final:  # of a fold its entries, too, which a later fold may hold
+            self.read.update(map(kind.name_of, rows))
         for row in rows:
             known = self.rows.get(kind.place(row))
             self.rows[kind.place(row)] = row if known is None else kind.merge(known, row)

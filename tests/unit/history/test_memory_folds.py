@@ -10,7 +10,7 @@ from lakestore import Lake
 from lakestore.history import memory_folds
 from lakestore.jobs import check, compact, prune_memory, sweep
 from lakestore.log.entries import parse_entry
-from lakestore.log.keys import MEMORY_ENTRIES, Scope
+from lakestore.log.keys import MEMORY_ENTRIES, Scope, entry_key
 from tests.support.aging import APP, USER
 from tests.support.rebuilding import Remembering, entry, memories_of
 
@@ -92,6 +92,21 @@ def test_what_was_pruned_does_not_come_back_from_a_fold(kept: Remembering) -> No
     assert ids(kept) == []
 
 
+def test_what_was_pruned_does_not_come_back_from_a_fold_of_folds(kept: Remembering) -> None:
+    """Packing a fold notes whose entries it holds, though these were deleted for it long ago."""
+    kept.fill(1, [USER])
+    store, scope = kept.aging.store, Scope(APP, USER).entries_in(MEMORY_ENTRIES)
+    (first,) = store.names(scope)
+    body, stamp = store.get(first), _stamp(first)
+    store.put_if_absent(entry_key(scope, f"{stamp[:-1]}f", fold=True), body)
+    store.delete(first)
+    compact(kept.lake)
+    kept.aging.pass_days(91)
+    prune_memory(kept.lake)
+    store.put_if_absent(entry_key(scope, f"{stamp[:-2]}ff", fold=True), body)  # lands only now
+    assert kept.found() == []
+
+
 def test_a_deleted_memory_stays_so_through_folds(kept: Remembering) -> None:
     """A forget is a row like others, and as lasting."""
     add(kept, 0, 3)
@@ -128,3 +143,9 @@ def test_sql_shows_what_services_find(kept: Remembering) -> None:
     for key, body in late.items():  # another process' fold of them, that lands only now
         kept.aging.store.put_if_absent(key, body)
     assert shown(warm) == shown(kept.aging.open()) == ids(kept) == []
+
+
+def _stamp(key: str) -> str:
+    found = parse_entry(key)
+    assert found is not None
+    return found.stamp
