@@ -186,7 +186,9 @@ class _Rebuild:
         swap = self._swap(base, seen, drafts, failures, stamp, now)
         comparison = Comparison()
         # One that changes nothing shall not put an earlier one out of reach of a restore.
-        if any(one.key for one in drafts) or self._replaces_any(swap):
+        # Where there is no session at all, the history is somewhere else.
+        has_history = any(one.sessions for one in drafts)
+        if has_history and (any(one.key for one in drafts) or self._replaces_any(swap)):
             comparison = swapped(self._lake, swap, dry_run=dry_run)
         self._drop(drafts)
         return RebuildReport(

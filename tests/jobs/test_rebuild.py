@@ -479,6 +479,17 @@ def test_wrong_arguments_are_refused(kept: Remembering) -> None:
         restore_memory(kept.aging.open(read_only=True), APP)
 
 
+def test_without_any_session_memory_stays() -> None:
+    """In a lake of memories alone, whose sessions are elsewhere, there is nothing to make anew."""
+    sessions, kept = Remembering(), Remembering()
+    session = sessions.aging.create("elsewhere")
+    sessions.aging.say(session, "green tea")
+    kept.memories.add_session_to_memory(session)
+    report = rebuild_memory(kept.lake, APP)
+    assert (report.sessions, report.comparison.vanished) == (0, 0)
+    assert kept.said() == ["green tea"]
+
+
 def test_an_empty_lake_has_nothing_to_rebuild() -> None:
     """It is reported as such, and nothing is published."""
     kept = Remembering()
