@@ -8,6 +8,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from lakestore import jobs
+from lakestore.adk.extracting import History
 from lakestore.adk.memory_entries import MemoryScope
 from lakestore.errors import NotFoundError
 from tests.simulator.actions import action, wait
@@ -72,8 +73,14 @@ def recall(actor: Actor, op: Op) -> None:
 
 @action("rebuild")
 def rebuild(actor: Actor, op: Op) -> None:
-    """Make anew what came from events: what was added by hand, as all here, stays."""
-    actor.call("rebuild", lambda: jobs.rebuild_memory(actor.process.lake, APP), job=Job())
+    """Make anew what came from events: what was added by hand, as all that is asked for, stays."""
+    lake = actor.process.lake
+    actor.call("rebuild", lambda: jobs.rebuild_memory(lake, APP, extractor=_made), job=Job())
+
+
+def _made(history: History) -> list[MemoryEntry]:
+    """Return a memory that nobody asks for."""
+    return [MemoryEntry(content=types.Content(parts=[types.Part(text="made")]))]
 
 
 @action("restore")

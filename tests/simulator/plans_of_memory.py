@@ -17,6 +17,7 @@ _WEIGHTS = {
     "rebuild": 3,
     "restore": 2,
 }
+_BEGIN = (Op("create"), Op("append"), Op("remember", event="m"))
 _NAMES = ("", "", "m", "n")
 """Of memories: one of its own, or one that others may add and forget, too."""
 _WAITS = (1.0, 20.0, 1.1 * VIEW_AGE, 1.1 * GRACE, 1.1 * GRACE)
@@ -29,7 +30,12 @@ def drawn_memory(seed: int) -> Plan:
     actors = {name: script(*(_op(draw) for _ in range(draw.randint(4, 9)))) for name in names}
     return Plan(
         actors,
-        setup=(Op("create"), Op("remember", event="m"), *draw.choice([(), (Op("compact"),)])),
+        setup=(
+            Op("create"),
+            Op("append"),
+            Op("remember", event="m"),
+            *draw.choice([(), (Op("compact"),)]),
+        ),
         skews={name: draw.choice(SKEWS) for name in names},
         near=[name for name in names if draw.random() < 0.25],
         weather=draw.choice(WEATHERS),
