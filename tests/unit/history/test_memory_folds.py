@@ -98,12 +98,12 @@ def test_what_was_pruned_does_not_come_back_from_a_fold_of_folds(kept: Rememberi
     store, scope = kept.aging.store, Scope(APP, USER).entries_in(MEMORY_ENTRIES)
     (first,) = store.names(scope)
     body, stamp = store.get(first), _stamp(first)
-    store.put_if_absent(entry_key(scope, f"{stamp[:-1]}f", fold=True), body)
+    store.put_if_absent(entry_key(scope, stamp[:-16] + 16 * "0", fold=True), body)
     store.delete(first)
     compact(kept.lake)
     kept.aging.pass_days(91)
     prune_memory(kept.lake)
-    store.put_if_absent(entry_key(scope, f"{stamp[:-2]}ff", fold=True), body)  # lands only now
+    store.put_if_absent(entry_key(scope, stamp[:-16] + 16 * "1", fold=True), body)  # lands late
     assert kept.found() == []
 
 
