@@ -20,7 +20,7 @@ from lakestore.catalog.keyed_tables import SHOWN, Shown
 from lakestore.catalog.packs import Packs
 from lakestore.catalog.source import Source
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
-from lakestore.log.entries import list_entries, name_of, parse_entry
+from lakestore.log.entries import is_fold, list_entries, name_of
 from lakestore.log.keys import Scope, SessionKey, entry_key, is_stamp, log_digest, run_key
 from lakestore.log.manifests import Manifest, StoredFile
 from lakestore.storage import UnreadableError
@@ -181,7 +181,7 @@ class KeyedRows:
         """
         before = held = self._held.get(table.name, frozenset())
         if shown.folded.keys() != self._known.folded.keys():
-            held = frozenset(key for key in held if not _is_fold(key))
+            held = frozenset(key for key in held if not is_fold(key))
         self._tables.drop(table, sorted(before.difference(held.intersection(wanted))))
         new = [key for key in wanted if key not in held]
         read = set(held.intersection(wanted))
@@ -219,7 +219,7 @@ class KeyedRows:
                 return FormatError("a stamp is damaged")
         except (FormatError, UnreadableError) as error:
             return error
-        return _without(rows, key, packed) if _is_fold(key) else rows
+        return _without(rows, key, packed) if is_fold(key) else rows
 
     def _tell(self, shown: FollowedRows) -> None:
         for key, reason in shown.damaged.items():
@@ -231,11 +231,6 @@ def _runs(table: str, manifests: Mapping[str, Manifest]) -> Iterator[tuple[str, 
     for manifest in manifests.values():
         for run in manifest.table(table).runs:
             yield run_key(manifest.app_name, table, run.id), run
-
-
-def _is_fold(key: str) -> bool:
-    entry = parse_entry(key)
-    return entry is not None and entry.is_fold
 
 
 def _without(rows: pa.Table, fold: str, packed: frozenset[str]) -> pa.Table:

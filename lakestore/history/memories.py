@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
@@ -18,10 +18,10 @@ from lakestore.history.cache import ByteCache
 from lakestore.history.entries import decoded
 from lakestore.history.environment import Environment
 from lakestore.history.erased import origin_digest
-from lakestore.history.memory_folds import MemoryFolds
-from lakestore.log.entries import list_entries, name_of, put_entry
+from lakestore.history.memory_folds import Held, MemoryFolds, stamps_of
+from lakestore.log.entries import is_fold, list_entries, name_of, put_entry
 from lakestore.log.keys import Scope, app_manifests, entry_key
-from lakestore.log.manifests import Manifest, StoredFile
+from lakestore.log.manifests import Manifest
 from lakestore.log.stamps import Stamper, stamp_text
 from lakestore.search.index import Index, Ranking
 from lakestore.storage import UnreadableError
@@ -47,12 +47,15 @@ class Followed:
     """The names of the entries that those runs hold, of all scopes of the app, which share it."""
     read: frozenset[str]
     """The keys of the entries that the index has besides."""
+    folds: Held = field(default_factory=dict)
+    """What the folds among them hold."""
     nbytes: int = 0
     """About how many bytes of memory it takes."""
 
     def sized(self) -> Followed:
         """Return it with its size as it is now."""
         names = sum(len(each) + 100 for each in self.read)
+        names += sum(150 * len(each) for each in self.folds.values())
         return replace(self, nbytes=self.index.nbytes + names)
 
 
@@ -67,8 +70,6 @@ class Memories:
         self._folds = MemoryFolds(environment, archive, self._stamper)
         self._cache: ByteCache[Scope, Followed] = ByteCache(environment.cache_bytes)
         self._reported: set[str] = set()
-        # By app, as of the runs that are named with it.
-        self._names: dict[str, tuple[tuple[StoredFile, ...], frozenset[str]]] = {}
 
     def indexes(self, scopes: Sequence[Scope]) -> list[Index]:
         """Return the index of each scope as it is now: warm one LIST each, side by side.
@@ -100,7 +101,7 @@ class Memories:
                 if self._env.is_young(started):
                     for scope, keys, followed in zip(scopes, listed, found, strict=True):
                         fresh = (key for key in keys if name_of(key) not in followed.packed)
-                        self._folds.consider(scope, fresh)
+                        self._folds.consider(scope, fresh, followed.folds)
                     return [followed.index for followed in found]
                 look = None
             self._env.metrics.add("retries")
@@ -126,10 +127,12 @@ class Memories:
         if missing:
             bodies = self._env.pool.map(self._body_of, missing, near=self._env.store.near)
             read = [key for key, body in zip(missing, bodies, strict=True) if body is not None]
-            rows = list(self._counting(manifest, zip(missing, bodies, strict=True), known.packed))
+            entries = _decoded(missing, bodies)
+            rows = list(self._counting(manifest, chain(*entries.values()), known.packed))
             if rows:
                 known.index.add(memory.to_table(rows))
-            known = replace(known, read=known.read.union(read))
+            folds = {key: stamps_of(found) for key, found in entries.items() if is_fold(key)}
+            known = replace(known, read=known.read.union(read), folds={**known.folds, **folds})
         if known.index.rows.latest:  # later stamps of the scope sort after all that was read
             self._stamper.see(scope, known.index.rows.latest)
         if known is not before:  # to tell its size takes a while
@@ -138,21 +141,11 @@ class Memories:
 
     def _packed(self, manifest: Manifest, scope: Scope) -> Followed:
         tables = self._archive.ask_tables(MEMORY, manifest, scope.user_id)
-        packed = self._folded(manifest)
+        packed = self._archive.folded(manifest)
         index = self.ranking.index()
         for table in tables():
             index.add(table)
         return Followed(index, _basis(manifest), packed, frozenset())
-
-    def _folded(self, manifest: Manifest) -> frozenset[str]:
-        """Return the names of the app's entries of memories that are packed."""
-        files = manifest.table(FOLDED.name).runs
-        known = self._names.get(manifest.app_name)
-        if known is None or known[0] != files:
-            names = self._archive.folded(manifest)
-            ours = frozenset(name for name in names if name.startswith(f"{MEMORY.name}/"))
-            known = self._names[manifest.app_name] = (files, ours)
-        return known[1]
 
     def _body_of(self, key: str) -> bytes | None:
         """Return an entry; None, with an error that is logged once, when it cannot be read."""
@@ -171,17 +164,13 @@ class Memories:
             self._stamper.see(scope, stamp_text(gone.version, _LAST_COUNT, ""))
 
     def _counting(
-        self,
-        manifest: Manifest,
-        entries: Iterable[tuple[str, bytes | None]],
-        packed: Collection[str],
+        self, manifest: Manifest, rows: Iterable[MemoryRow], packed: Collection[str]
     ) -> Iterator[MemoryRow]:
         """Yield the rows of entries, but what was erased, and what a fold has of packed ones."""
-        for key, body in entries:
-            for row in decoded(MEMORY.read, key, body) if body is not None else ():
-                is_packed = MEMORY.name_of(row) in packed
-                if not is_packed and not self._archive.has_erased(manifest, row):
-                    yield row
+        for row in rows:
+            is_packed = MEMORY.name_of(row) in packed
+            if not is_packed and not self._archive.has_erased(manifest, row):
+                yield row
 
     def _keep(self, scope: Scope, followed: Followed) -> None:
         self._cache.put(scope, followed.sized())
@@ -258,13 +247,23 @@ class Memories:
         packed = self._archive.folded(manifest)
         fresh = [key for key in keys if name_of(key) not in packed]
         bodies = self._env.pool.map(self._body_of, fresh, near=self._env.store.near)
-        entries = self._counting(manifest, zip(fresh, bodies, strict=True), packed)
+        read = chain(*_decoded(fresh, bodies).values())
+        entries = self._counting(manifest, read, packed)
         found: dict[str, MemoryRow] = {}
         for row in chain(*map(memory.from_table, tables()), entries):
             known = found.get(row.key)
             found[row.key] = row if known is None else memory.merge(known, row)
         counting = (row for row in found.values() if row.ending not in found)
         return sorted(counting, key=lambda row: row.first_place)
+
+
+def _decoded(keys: Iterable[str], bodies: Iterable[bytes | None]) -> dict[str, list[MemoryRow]]:
+    """Return the rows of entries, of those that could be read."""
+    return {
+        key: decoded(MEMORY.read, key, body)
+        for key, body in zip(keys, bodies, strict=True)
+        if body is not None
+    }
 
 
 def _basis(manifest: Manifest) -> Basis:

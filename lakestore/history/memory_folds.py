@@ -7,7 +7,7 @@ has the rows of its entries as they are, each with its own stamp.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
 from lakestore.errors import LakeError, NotFoundError
@@ -23,6 +23,9 @@ from lakestore.tables import memory
 from lakestore.tables.memory import MemoryRow
 
 logger = logging.getLogger(__name__)
+
+Held = Mapping[str, frozenset[str]]
+"""By the keys of folds, the stamps of the entries that each holds."""
 
 _ENTRIES = 64
 """How many entries that are in no fold are worth one."""
@@ -42,16 +45,17 @@ class MemoryFolds:
         self._lock = Lock()
         self._folding: set[Scope] = set()
 
-    def consider(self, scope: Scope, fresh: Iterable[str]) -> None:
+    def consider(self, scope: Scope, fresh: Iterable[str], held: Held) -> None:
         """Fold the entries of a scope, soon and in another thread, if it is worth it.
 
         Args:
             scope: Whose.
             fresh: The keys of those that are not packed.
+            held: What the folds among them hold.
         """
         if not (self._env.writable and self._env.rollups):
             return
-        if not _chosen([entry for key in fresh if (entry := parse_entry(key)) is not None]):
+        if not _chosen([entry for key in fresh if (entry := parse_entry(key)) is not None], held):
             return
         with self._lock:
             if scope in self._folding:
@@ -74,8 +78,8 @@ class MemoryFolds:
         listed = [entry for _, entry in list_entries(self._env.store, prefix)]
         packed = self._archive.folded(self._archive.newest(app_manifests(scope.app_name)))
         fresh = [entry for entry in listed if name_of(entry.key) not in packed]
-        held = _held(self._rows_of(fold) for fold in fresh if fold.is_fold)
-        chosen = _chosen([entry for entry in fresh if entry.stamp not in held])
+        held = {fold.key: stamps_of(self._rows_of(fold)) for fold in fresh if fold.is_fold}
+        chosen = _chosen(fresh, held)
         rows = {(row.key, row.stamp): row for entry in chosen for row in self._rows_of(entry)}
         if not rows or len(rows) > _MOST_ROWS or not self._env.is_young(started):
             return  # what is old may be of entries that were packed, pruned and swept since
@@ -98,7 +102,7 @@ class MemoryFolds:
         age = Age.of(created[ours].modified if ours in created else 0.0, self._env.limits.grace)
         entries = [entry for key in created if (entry := parse_entry(key)) is not None]
         old = [entry for entry in entries if entry.is_fold and age.reaches(created[entry.key])]
-        stamps = {entry.key: _held([self._rows_of(entry)]) for entry in old}
+        stamps = {entry.key: stamps_of(self._rows_of(entry)) for entry in old}
         for entry in entries:
             covers = [held for key, held in stamps.items() if key > entry.key]
             own = stamps.get(entry.key) if entry.is_fold else {entry.stamp}
@@ -113,15 +117,27 @@ class MemoryFolds:
             return []
 
 
-def _chosen(fresh: Sequence[Entry]) -> list[Entry]:
-    """Return what is to be folded of entries that no fold holds: all folds, or all others."""
-    folds = [entry for entry in fresh if entry.is_fold]
-    others = [entry for entry in fresh if not entry.is_fold]
+def _chosen(fresh: Sequence[Entry], held: Held) -> list[Entry]:
+    """Return what is to be folded of entries that no later fold holds: all others, or all folds.
+
+    What one holds stays there for the grace at least, and is not folded again.
+    """
+    if len(fresh) <= _FOLDS:
+        return []
+    whole: frozenset[str] = frozenset().union(*held.values())
+    others = [entry for entry in fresh if not entry.is_fold and entry.stamp not in whole]
     if len(others) > _ENTRIES:
         return others
+    folds = [entry for entry in fresh if entry.is_fold and not _is_held(entry, held)]
     return folds if len(folds) > _FOLDS else []
 
 
-def _held(folds: Iterable[Sequence[MemoryRow]]) -> set[str]:
-    """Return the stamps of the entries that folds hold; each holds whole ones."""
-    return {row.stamp for rows in folds for row in rows}
+def _is_held(fold: Entry, held: Held) -> bool:
+    """Tell whether a later fold holds all that this one does."""
+    own = held.get(fold.key, frozenset())
+    return any(own <= stamps for key, stamps in held.items() if key > fold.key)
+
+
+def stamps_of(rows: Iterable[MemoryRow]) -> frozenset[str]:
+    """Return the stamps of the entries that a fold holds, of its rows; it holds whole ones."""
+    return frozenset(row.stamp for row in rows)

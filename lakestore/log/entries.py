@@ -42,6 +42,12 @@ def parse_entry(key: str) -> Entry | None:
     return None if parsed is None else Entry(key, *parsed)
 
 
+def is_fold(key: str) -> bool:
+    """Tell whether the entry under `key` is a fold of others; strays are none."""
+    entry = parse_entry(key)
+    return entry is not None and entry.is_fold
+
+
 def name_of(key: str) -> str:
     """Return what tells the entry under `key` from all others of its app, without its user.
 

@@ -72,7 +72,12 @@ def _anew(stack: ExitStack) -> None:
 
 @without("entries that are packed", "are read from runs alone, by whoever knows their names")
 def _names(stack: ExitStack) -> None:
-    set_(stack, Memories, "_folded", lambda *_args: frozenset())
+    original = Memories._packed
+
+    def packed(self: Memories, *args: Any) -> Any:
+        return replace(original(self, *args), packed=frozenset())
+
+    set_(stack, Memories, "_packed", packed)
 
 
 @without("forgets outlive swaps", "they are no part of what is replaced, or brought back")

@@ -9,7 +9,7 @@ import pytest
 from lakestore import Lake
 from lakestore.history import memory_folds
 from lakestore.jobs import check, compact, prune_memory, sweep
-from lakestore.log.entries import parse_entry
+from lakestore.log.entries import is_fold, parse_entry
 from lakestore.log.keys import MEMORY_ENTRIES, Scope, entry_key
 from tests.support.aging import APP, USER
 from tests.support.rebuilding import Remembering, entry, memories_of
@@ -40,12 +40,6 @@ def add(kept: Remembering, first: int, count: int) -> None:
 def keys(kept: Remembering) -> list[str]:
     """Return the names of all entries."""
     return [key.rpartition("/")[2] for key in kept.aging.store.names(MEMORY_ENTRIES)]
-
-
-def is_fold(key: str) -> bool:
-    """Tell whether a key is that of a fold; the token in it may end with its letter, too."""
-    entry = parse_entry(key)
-    return entry is not None and entry.is_fold
 
 
 def ids(kept: Remembering) -> list[str | None]:
@@ -149,3 +143,21 @@ def _stamp(key: str) -> str:
     found = parse_entry(key)
     assert found is not None
     return found.stamp
+
+
+def test_what_a_fold_holds_is_not_folded_again(kept: Remembering) -> None:
+    """Entries stay for the grace beside their folds: no search puts another fold of the same."""
+    add(kept, 0, 25)
+
+    def search() -> None:
+        kept.memories.search_memory(app_name=APP, user_id=USER, query="tea")
+        kept.lake._upkeep.submit(lambda: None).result()
+
+    for _ in range(3):
+        search()
+    there, before = keys(kept), kept.lake.metrics.requests
+    assert sum(map(is_fold, there)) == 5 + 2  # of five entries each, and of three folds each
+    for _ in range(3):
+        search()
+    assert keys(kept) == there
+    assert kept.lake.metrics.requests_since(before) == {"LIST": 3 * 2}
