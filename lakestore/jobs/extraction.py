@@ -6,7 +6,6 @@ that follows from what it was made of, so that a rebuild which is run again find
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,8 +37,6 @@ from lakestore.tables.memory import MemoryRow
 from lakestore.tables.parquet import open_parquet, read_groups, write_small
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.thin import microseconds
-
-logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _SESSIONS_AT_ONCE = 64
