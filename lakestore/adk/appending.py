@@ -29,7 +29,8 @@ from lakestore.adk.weight import is_heavy
 from lakestore.history.drafts import Draft, Landed
 from lakestore.lake import Lake
 from lakestore.log.commits import Confirmations, Marker
-from lakestore.log.keys import SessionKey, check_id
+from lakestore.log.ids import check_id
+from lakestore.log.keys import SessionKey
 from lakestore.tables.events import delta_of
 
 logger = logging.getLogger(__name__)

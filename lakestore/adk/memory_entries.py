@@ -18,7 +18,7 @@ from lakestore.adk.convert import json_metadata, reason_of, without_unknown
 from lakestore.checks import check_text
 from lakestore.errors import InputError
 from lakestore.history.recollecting import Source, Taste, of_content
-from lakestore.log.keys import check_id
+from lakestore.log.ids import check_id
 from lakestore.search.index import Hit
 from lakestore.tables.memory import MemoryRow
 from lakestore.tables.state import refuse_halves

@@ -23,7 +23,8 @@ from lakestore.errors import InputError
 from lakestore.history.reading import Wanted
 from lakestore.history.user_events import event_rows
 from lakestore.lake import Lake
-from lakestore.log.keys import Scope, SessionKey, check_id
+from lakestore.log.ids import check_id
+from lakestore.log.keys import Scope, SessionKey
 from lakestore.tables.events import event_time
 
 OrderBy = Literal["last_update_time", "session_id"]

@@ -27,7 +27,8 @@ from lakestore.adk.sync import SyncSessionService
 from lakestore.adk.uris import Durability, ServiceUri, check_durability, shared_lake
 from lakestore.errors import InputError, raise_first
 from lakestore.lake import Lake
-from lakestore.log.keys import SessionKey, check_id
+from lakestore.log.ids import check_id
+from lakestore.log.keys import SessionKey
 
 R = TypeVar("R")
 

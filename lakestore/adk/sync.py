@@ -25,7 +25,8 @@ from lakestore.adk.operations import (
 )
 from lakestore.adk.uris import Durability, check_durability
 from lakestore.lake import Lake
-from lakestore.log.keys import SessionKey, check_id
+from lakestore.log.ids import check_id
+from lakestore.log.keys import SessionKey
 
 
 class SyncSessionService:

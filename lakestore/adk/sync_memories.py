@@ -32,7 +32,8 @@ from lakestore.errors import InputError, ReadOnlyError
 from lakestore.history.memories import Memories
 from lakestore.history.recollecting import Source, Taste, forget_of, of_event
 from lakestore.lake import Lake
-from lakestore.log.keys import Scope, check_id
+from lakestore.log.ids import check_id
+from lakestore.log.keys import Scope
 from lakestore.retrieval.rankings import RankingName, ranking_of
 from lakestore.search.embedding import Embedder, embed
 from lakestore.search.filters import filter_of

@@ -18,6 +18,7 @@ from lakestore.history.portions import Portions
 from lakestore.history.view import SessionView
 from lakestore.log.commits import LogFiles, first_log, list_log, list_logs
 from lakestore.log.folders import folders
+from lakestore.log.ids import decode_id, encode_id
 from lakestore.log.keys import (
     EVENT_LOGS,
     MANIFESTS,
@@ -25,8 +26,6 @@ from lakestore.log.keys import (
     app_logs,
     app_manifests,
     commit_key,
-    decode_id,
-    encode_id,
     manifests_beside,
     parse_log,
     rollup_key,

@@ -18,7 +18,8 @@ from lakestore.history.environment import Environment
 from lakestore.history.ranges import Answer, Range, ask, joined, tables_of, whole
 from lakestore.log.keys import run_key
 from lakestore.log.manifests import Group, StoredFile
-from lakestore.tables import erased, folded, runs
+from lakestore.tables import artifacts, erased, folded, runs
+from lakestore.tables.artifacts import ArtifactRow
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
 
@@ -67,6 +68,16 @@ EVENTS: Kind[SessionRow] = Kind(
     lambda row: not row.alive,
 )
 """Sessions: its runs say what is packed of each, its packs hold the rows."""
+ARTIFACTS: Kind[ArtifactRow] = Kind(
+    "artifacts",
+    artifacts.RUN_SCHEMA,
+    artifacts.to_table,
+    artifacts.from_table,
+    lambda row: (row.user_id, row.key),
+    ("user_id", "key"),
+    lambda row: not row.saves,
+)
+"""Artifacts: its runs say what lives of each, and up to which commit of its log they tell."""
 ERASED: Kind[ErasedRow] = Kind(
     "erased",
     erased.SCHEMA,

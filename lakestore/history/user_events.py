@@ -11,7 +11,8 @@ from lakestore.checks import check_texts, check_time
 from lakestore.errors import LakeError
 from lakestore.history.reading import Wanted
 from lakestore.history.sessions import Sessions
-from lakestore.log.keys import SessionKey, check_id
+from lakestore.log.ids import check_id
+from lakestore.log.keys import SessionKey
 from lakestore.tables.events import EventRow, event_time
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,8 @@ from typing import TypeVar
 from lakestore.errors import FormatError
 from lakestore.lake import Lake
 from lakestore.log.folders import folders
-from lakestore.log.keys import APPS, check_id, decode_id
+from lakestore.log.ids import check_id, decode_id
+from lakestore.log.keys import APPS
 from lakestore.storage import UnreadableError
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ from lakestore.history.needless import Age
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.swapping import Comparison, Pairing, Swap
 from lakestore.lake import Lake
-from lakestore.log.keys import app_manifests, check_id
+from lakestore.log.ids import check_id
+from lakestore.log.keys import app_manifests
 from lakestore.log.manifests import Manifest
 
 _DAY = 86_400.0

@@ -24,16 +24,8 @@ from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.running import check_lake
 from lakestore.lake import Lake
 from lakestore.log.folders import folders
-from lakestore.log.keys import (
-    APPS,
-    EVENT_LOGS,
-    MANIFESTS,
-    MARKER_KEY,
-    RESERVED,
-    app_logs,
-    decode_id,
-    is_proof,
-)
+from lakestore.log.ids import decode_id
+from lakestore.log.keys import APPS, EVENT_LOGS, MANIFESTS, MARKER_KEY, app_logs, is_proof
 from lakestore.log.manifests import newest_manifest
 from lakestore.storage import UnreadableError
 
@@ -165,7 +157,7 @@ def _check_names(environment: Environment, apps: Sequence[str], findings: Findin
 
 def _check_root(environment: Environment, findings: Findings) -> None:
     """Note what lies beside the folders of a lake."""
-    ours = {prefix.partition("/")[0] for prefix in (*APPS, *RESERVED)}
+    ours = {prefix.partition("/")[0] for prefix in APPS}
     for name in folders(environment.store, ""):
         if name not in ours and name != MARKER_KEY and not is_proof(name):
             findings.stray(name)

@@ -16,7 +16,7 @@ from lakestore.jobs.erasing import Eraser
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.running import Running, check_lake
 from lakestore.lake import Lake
-from lakestore.log.keys import check_id
+from lakestore.log.ids import check_id
 from lakestore.tables.erased import ErasedRow
 
 Status = Literal["published", "pending", "done"]

@@ -29,7 +29,7 @@ from lakestore.jobs.pruning import (
 )
 from lakestore.jobs.running import Running, check_lake
 from lakestore.lake import Lake
-from lakestore.log.keys import check_id
+from lakestore.log.ids import check_id
 
 _DAY = 86_400 * 1_000_000
 

@@ -23,7 +23,6 @@ from lakestore.errors import (
     UnknownOutcomeError,
 )
 from lakestore.log.keys import (
-    EVENT_LOGS,
     commit_key,
     is_log_folder,
     log_of,
@@ -36,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 _MARKER = re.compile(r"([0-9]{1,20}):([0-9a-f]+)")
 _MARKERS_REMEMBERED = 65_536
-_LOG_DEPTH = EVENT_LOGS.count("/") + 2
 _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.05
 
@@ -119,7 +117,7 @@ class LogFiles:
 def list_logs(
     store: ObjectStore, prefix: str, after: str = "", last: str = ""
 ) -> Iterator[tuple[str, LogFiles]]:
-    """Yield (prefix of the log, its files) for each session log under `prefix`, by one listing.
+    """Yield (prefix of the log, its files) for each log under `prefix`, by one listing.
 
     Only files whose keys come after `after`, and logs up to `last`, if it is given. A log that
     cannot be listed is yielded too, and says so: it must not hide the others.
@@ -138,13 +136,13 @@ def list_logs(
             log = log_of(key)
             if log is None and may_hold_logs(key):
                 raise error
-            if log is not None and (key == log or parse_log_name(key.split("/")[5])):
+            if log is not None and (key == log or parse_log_name(key.removeprefix(log))):
                 logs.setdefault(log, LogFiles()).unreadable = error
     return iter(logs.items())
 
 
 def first_log(store: ObjectStore, prefix: str) -> str | None:
-    """Return the prefix of the first session log under `prefix`, None when there is none.
+    """Return the prefix of the first log under `prefix`, None when there is none.
 
     Raises:
         StorageError: the store failed.
@@ -183,7 +181,7 @@ def _logs(keys: Iterable[str]) -> Iterator[tuple[str, LogFiles]]:
     for key in keys:
         folder, _, name = key.rpartition("/")
         if folder != current:
-            if current.count("/") == _LOG_DEPTH and folder.startswith(current + "/"):
+            if is_log_folder(current + "/") and folder.startswith(current + "/"):
                 continue  # a stray's folder within a log
             if files.commits or files.rollups:
                 yield current + "/", files

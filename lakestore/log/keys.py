@@ -1,7 +1,6 @@
 """Every key of a lake, spelled here and nowhere else. Owns names, not what is stored under them.
 
-An id becomes part of a key by one rule, `encode_id`. Its result is a legal file name everywhere,
-also where case is ignored, and reads as itself for the ids people choose.
+An id becomes part of a key by one rule, see `lakestore.log.ids`.
 """
 
 from __future__ import annotations
@@ -10,14 +9,16 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from urllib.parse import unquote_to_bytes
 
-from lakestore.errors import InputError
+from lakestore.log.ids import decode_id, encode_id
 
 MARKER_KEY = "lakestore.json"
 """The format marker of the lake."""
 
 EVENT_LOGS = "events/log/"
+ARTIFACT_LOGS = "artifacts/log/"
+ARTIFACT_OBJECTS = "artifacts/objects/"
+"""Payloads of artifacts."""
 STATE_ENTRIES = "state/entries/"
 TELEMETRY_ENTRIES = "telemetry/entries/"
 MEMORY_ENTRIES = "memory/entries/"
@@ -28,10 +29,12 @@ PACKS = "packs/"
 RUNS = "runs/"
 PROOFS = "proof-"
 """Objects that tell something of the store; nobody needs them later."""
-APPS = (EVENT_LOGS, STATE_ENTRIES, TELEMETRY_ENTRIES, MEMORY_ENTRIES, MANIFESTS, PACKS, RUNS)
+APPS = (
+    *(EVENT_LOGS, ARTIFACT_LOGS, ARTIFACT_OBJECTS),
+    *(STATE_ENTRIES, TELEMETRY_ENTRIES, MEMORY_ENTRIES),
+    *(MANIFESTS, PACKS, RUNS),
+)
 """Under each of these is a folder for each app."""
-RESERVED = ("artifacts/",)
-"""What later versions keep there is none of ours."""
 
 PACK_ENDING = ".parquet"
 """What follows the id in the key of a pack."""
@@ -39,10 +42,11 @@ PACK_ENDING = ".parquet"
 NONE = "-"
 """Stands where there is no user or no session; no id is ever encoded so."""
 
-_LITERAL = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
-_NEVER_FIRST = frozenset(b"-_.")
-_LONGEST = 120
-_PREFIX = 80
+_LEVELS = {
+    EVENT_LOGS: ("app=", "user=", "session="),
+    ARTIFACT_LOGS: ("app=", "user=", "session=", "name="),
+}
+"""What the names of folders on the way to a log begin with."""
 _LOG_NAME = re.compile(r"([0-9]{20})(r?)\.parquet")
 _MANIFEST_NAME = re.compile(r"([0-9]{20})\.json")
 _FILE_NAME = re.compile(r"[^/]+\.parquet")
@@ -50,59 +54,6 @@ _STAMP = re.compile(r"[0-9]{17}-[0-9]{6}-[0-9a-f]{16}")
 _ENTRY_NAME = re.compile(r"([0-9]{17}-[0-9]{6}-[0-9a-f]{16})(f?)\.parquet")
 _PACKED = re.compile(r"(?:packs|runs)/app=[^/]+/[a-z]+/[0-9a-f]{16}\.parquet")
 _PROOF = re.compile(r"proof-[0-9a-f]{16}\.json")
-
-
-def check_id(what: str, value: object) -> str:
-    """Return `value` if it can be an id: a non-empty text without NUL that UTF-8 can hold.
-
-    Args:
-        what: Names the id in the error, such as `user_id`.
-        value: The id.
-
-    Raises:
-        InputError: it cannot.
-    """
-    if not isinstance(value, str):
-        raise InputError(f"{what} must be a text. type={type(value).__name__}")
-    if not value:
-        raise InputError(f"{what} must not be empty")
-    if "\x00" in value:
-        raise InputError(f"{what} must not contain NUL")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{what} must be valid Unicode, without lone surrogates") from None
-    return value
-
-
-@lru_cache(maxsize=4096)
-def encode_id(value: str) -> str:
-    """Return the key part for an id: lower-case ASCII letters, digits, `-`, `_`, `.`, `%`, `~`.
-
-    Every other byte of its UTF-8 form, upper-case letters among them, is written `%xx` in
-    lower-case hexadecimal, and so are a leading `-`, `_` or `.` and a trailing `.`. When that is
-    longer than 120 characters, its beginning is kept and `~` and a digest follow.
-    """
-    raw = value.encode()
-    last = len(raw) - 1
-    parts = [
-        chr(byte)
-        if byte in _LITERAL
-        and not (i == 0 and byte in _NEVER_FIRST)
-        and not (i == last and byte == 0x2E)
-        else f"%{byte:02x}"
-        for i, byte in enumerate(raw)
-    ]
-    encoded = "".join(parts)
-    if len(encoded) <= _LONGEST:
-        return encoded
-    kept = re.sub(r"%[0-9a-f]?$", "", encoded[:_PREFIX])
-    return f"{kept}~{sha256(raw).hexdigest()[:32]}"
-
-
-def decode_id(part: str) -> str | None:
-    """Return the id that `encode_id` wrote, or None when only a digest of it is left."""
-    return None if "~" in part else unquote_to_bytes(part).decode()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -141,6 +92,67 @@ class Scope:
 
     def __repr__(self) -> str:
         return f"Scope({self.entries!r})"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ArtifactKey:
+    """Names one artifact; `session_id` is None for one that all sessions of the user share."""
+
+    app_name: str
+    user_id: str
+    session_id: str | None
+    filename: str
+    """As it is listed and loaded: with `user:` before it where `session_id` is None."""
+
+    @property
+    def log(self) -> str:
+        """The prefix of the artifact's log."""
+        return self._below(ARTIFACT_LOGS)
+
+    @property
+    def objects(self) -> str:
+        """The prefix of the artifact's payloads."""
+        return self._below(ARTIFACT_OBJECTS)
+
+    def _below(self, root: str) -> str:
+        folder = artifacts_of(root, self.app_name, self.user_id, self.session_id)
+        return f"{folder}name={encode_id(self.filename)}/"
+
+    def __repr__(self) -> str:
+        return f"ArtifactKey({self.log!r})"
+
+
+def artifacts_of_user(root: str, app_name: str, user_id: str) -> str:
+    """Return the prefix of all of a user's artifacts below `root`, their logs or payloads."""
+    return f"{root}app={encode_id(app_name)}/user={encode_id(user_id)}/"
+
+
+def artifacts_of(root: str, app_name: str, user_id: str, session_id: str | None) -> str:
+    """Return the prefix of the artifacts of a session, or (None) that a user's sessions share."""
+    session = NONE if session_id is None else encode_id(session_id)
+    return f"{artifacts_of_user(root, app_name, user_id)}session={session}/"
+
+
+def parse_artifact(folder: str) -> ArtifactKey | None:
+    """Return whose log or payloads are in `folder`, None when only a digest of an id is left."""
+    parts = folder.split("/")[2:6]
+    session = parts[2].partition("=")[2]
+    app, user, name = (decode_id(parts[at].partition("=")[2]) for at in (0, 1, 3))
+    session_id = None if session == NONE else decode_id(session)
+    if app is None or user is None or name is None or (session_id is None and session != NONE):
+        return None
+    return ArtifactKey(app, user, session_id, name)
+
+
+def payload_key(folder: str, token: str, name: str) -> str:
+    """Return the key of a payload in `folder`, under a token that was just drawn.
+
+    Args:
+        folder: `ArtifactKey.objects`.
+        token: Makes it unique.
+        name: What people recognise it by, see `readable_name`.
+    """
+    return f"{folder}{token}/{name}"
 
 
 def proof_key(token: str) -> str:
@@ -290,23 +302,39 @@ def parse_entry_name(name: str) -> tuple[str, bool] | None:
 
 
 def log_of(key: str) -> str | None:
-    """Return the prefix of the session log that `key` is in, or is itself; None above all logs."""
-    folder = "/".join(key.split("/")[:5]) + "/"
+    """Return the prefix of the log that `key` is in, or is itself; None above all logs."""
+    root = _logs_around(key)
+    if root is None:
+        return None
+    folder = "/".join(key.split("/")[: root.count("/") + len(_LEVELS[root])]) + "/"
     return folder if is_log_folder(folder) else None
 
 
 def may_hold_logs(folder: str) -> bool:
-    """Tell whether session logs can be below `folder`, by its name; strays hold none."""
-    if EVENT_LOGS.startswith(folder):
-        return True
-    parts = folder.removeprefix(EVENT_LOGS).rstrip("/").split("/")
-    named = zip(parts, ("app=", "user="), strict=False)
-    return len(parts) <= 2 and all(part.startswith(name) for part, name in named)
+    """Tell whether logs can be below `folder`, by its name; strays hold none."""
+    root = _logs_around(folder)
+    if root is None:
+        return any(each.startswith(folder) for each in _LEVELS)
+    parts = folder.removeprefix(root).rstrip("/").split("/")
+    levels = _LEVELS[root]
+    named = zip(parts, levels, strict=False)
+    return folder == root or (
+        len(parts) < len(levels) and all(part.startswith(name) for part, name in named)
+    )
 
 
 @lru_cache(maxsize=16)
 def is_log_folder(folder: str) -> bool:
-    """Tell whether `folder` is the prefix of a session log."""
-    parts = folder.removeprefix(EVENT_LOGS).split("/")
-    named = zip(parts, ("app=", "user=", "session="), strict=False)
-    return len(parts) == 4 and not parts[3] and all(p.startswith(n) for p, n in named)
+    """Tell whether `folder` is the prefix of a log, of a session's or an artifact's."""
+    root = _logs_around(folder)
+    if root is None:
+        return False
+    parts, levels = folder.removeprefix(root).split("/"), _LEVELS[root]
+    named = zip(parts, levels, strict=False)
+    return (
+        len(parts) == len(levels) + 1 and not parts[-1] and all(p.startswith(n) for p, n in named)
+    )
+
+
+def _logs_around(key: str) -> str | None:
+    return next((root for root in _LEVELS if key.startswith(root)), None)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakestore.catalog import Catalog, Relation
 from lakestore.checks import check_choice, check_number, check_text
 from lakestore.history.cache import ByteCache
-from lakestore.log.keys import check_id
+from lakestore.log.ids import check_id
 from lakestore.retrieval.rankings import RankingName, ranking_of
 from lakestore.retrieval.sources import SOURCES, Source
 from lakestore.search.analysis import Analyzer

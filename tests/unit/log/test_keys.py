@@ -12,16 +12,14 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lakestore.errors import InputError
+from lakestore.log.ids import check_id, decode_id, encode_id
 from lakestore.log.keys import (
     NONE,
     Scope,
     SessionKey,
     app_entries,
     app_logs,
-    check_id,
     commit_key,
-    decode_id,
-    encode_id,
     entry_key,
     is_log_folder,
     parse_entry_name,
