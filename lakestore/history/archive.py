@@ -18,7 +18,7 @@ from lakestore.history.erased import Sourced, is_erased, stand_in
 from lakestore.history.keyed import KEYED, MEMORY, PREVIOUS, STATE, TELEMETRY, Keyed
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
-from lakestore.history.runs import ERASED, EVENTS, FIRST, FOLDED, LAST, Kind, Place, Runs
+from lakestore.history.runs import ARTIFACTS, ERASED, EVENTS, FIRST, FOLDED, LAST, Kind, Place, Runs
 from lakestore.log.entries import name_of
 from lakestore.log.keys import Scope, SessionKey, log_digest, parse_log, user_in
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
@@ -30,6 +30,7 @@ from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 
 __all__ = [
+    "ARTIFACTS",
     "ERASED",
     "EVENTS",
     "FIRST",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ class Environment:
     rollups: bool
     """Whether this process writes rollups of long logs and folds of many entries."""
     cache_bytes: int
-    """Bytes that each of the two caches, of sessions and of shared state, may hold."""
+    """Bytes that each of the caches, of sessions, packed events and artifacts, may hold."""
 
     def put_new(self, key: str, body: bytes) -> None:
         """Create an object under a name that was just drawn.
@@ -42,6 +42,15 @@ class Environment:
         """
         with suppress(AlreadyExistsError):
             self.store.put_if_absent(key, body)
+
+    def upload(self, key: str, parts: Iterable[bytes], content_type: str) -> None:
+        """Store a payload under a name that was just drawn.
+
+        Raises:
+            StorageError: it was not stored, or it is not known whether it was.
+            Exception: what `parts` raised; nothing was stored.
+        """
+        self.put_new(key, b"".join(parts))
 
     def is_young(self, seen: float | None) -> bool:
         """Tell whether what was confirmed at `seen` may still be decided on."""
