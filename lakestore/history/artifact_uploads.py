@@ -11,7 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from lakestore.errors import NotFoundError, StorageError, UnknownOutcomeError
+from lakestore.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    StorageError,
+    UnknownOutcomeError,
+)
 from lakestore.history.artifact_view import ArtifactView
 from lakestore.history.environment import Environment
 from lakestore.log.ids import readable_name
@@ -110,19 +115,22 @@ class Upload:
     def _put(self, parts: Iterable[bytes]) -> str:
         name = readable_name(self._artifact.filename.removeprefix("user:"), self._draft.extension)
         key = payload_key(self._artifact.objects, self._env.new_token(), name)
-        known = _CONTENT_TYPE.fullmatch(self._draft.content_type)
+        mime_type = self._draft.content_type
+        if not _CONTENT_TYPE.fullmatch(mime_type):
+            mime_type = _UNKNOWN_TYPE
         try:
-            self._env.upload(key, parts, self._draft.content_type if known else _UNKNOWN_TYPE)
-        except UnknownOutcomeError as error:  # of the save there is no doubt: no commit was sent
+            self._env.store.upload(key, parts, content_type=mime_type)
+        except (AlreadyExistsError, UnknownOutcomeError) as error:
+            # Of the save there is no doubt: no commit was sent.
             raise StorageError(f"a payload could not be stored. {key=}") from error
         return key
 
     def _digested(self, parts: Iterable[bytes]) -> Iterator[bytes]:
         digest = sha256()
         for part in parts:
+            yield part  # which is refused where it is not bytes
             digest.update(part)
-            self.size += len(part)
-            yield part
+            self.size += memoryview(part).nbytes
         self.sha256 = digest.hexdigest()
 
     def _again(self) -> Iterator[bytes]:

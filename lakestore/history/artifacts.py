@@ -66,6 +66,20 @@ class Artifacts:
         view = None if cached is None else self._loader.refresh(cached)
         return self.load(key) if view is None else self._keep(view)
 
+    def find(self, key: ArtifactKey, version: int | None) -> Saved | None:
+        """Return a version, the latest for None; None when it does not live. Warm: 1 GET.
+
+        Raises:
+            FormatError, StorageError: see `read`.
+        """
+        return self.read(key).find(version)
+
+    def uri(self, saved: Saved) -> str:
+        """Return where the payload of a version is, as fsspec opens it, or what it points at."""
+        if saved.payload is None:
+            return saved.file_uri or ""
+        return self._env.store.uri(saved.payload)
+
     def read_payload(self, key: ArtifactKey, version: int | None) -> tuple[Saved, bytes] | None:
         """Return a version, the latest for None, and its payload, empty where it has none.
 

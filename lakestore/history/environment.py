@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -42,15 +42,6 @@ class Environment:
         """
         with suppress(AlreadyExistsError):
             self.store.put_if_absent(key, body)
-
-    def upload(self, key: str, parts: Iterable[bytes], content_type: str) -> None:
-        """Store a payload under a name that was just drawn.
-
-        Raises:
-            StorageError: it was not stored, or it is not known whether it was.
-            Exception: what `parts` raised; nothing was stored.
-        """
-        self.put_new(key, b"".join(parts))
 
     def is_young(self, seen: float | None) -> bool:
         """Tell whether what was confirmed at `seen` may still be decided on."""
