@@ -308,6 +308,20 @@ class Archive:
         files = manifest.table(kind.name).runs
         return Runs(self._env, kind, manifest.app_name, files).at(places)
 
+    def rows_between(
+        self, kind: Kind[R], manifest: Manifest, spans: Sequence[tuple[Place, Place]]
+    ) -> dict[Place, R]:
+        """Return what is packed in any of `spans` (first and last place) of a table.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        runs = Runs(self._env, kind, manifest.app_name, manifest.table(kind.name).runs)
+        found: dict[Place, R] = {}
+        for row in runs.ask_between(spans)():  # of newer runs first
+            found.setdefault(kind.place(row), row)
+        return found
+
     def rows(self, packed: Packed, last: int | None = None) -> list[EventRow]:
         """Return the packed rows of a session in commit order, its `create` row included.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from lakestore.history.archive import Archive
 from lakestore.history.erased import artifact_stand_in
@@ -37,8 +37,9 @@ class ArtifactArchive:
         gone = ((key, erased.get(log_digest(key.log))) for key in keys if erased)
         return {key: artifact_stand_in(key, row) for key, row in gone if row is not None}
 
-    def of(self, manifest: Manifest, user_id: str, session_id: str | None) -> Iterator[ArtifactRow]:
-        """Yield what is packed of a session's artifacts, or (None) of those its user shares."""
-        files = manifest.table(ARTIFACTS.name).runs
-        low, high = artifacts_between(user_id, session_id)
-        return self._archive.rows_in(ARTIFACTS, manifest.app_name, files, low, high)
+    def of(
+        self, manifest: Manifest, user_id: str, sessions: Iterable[str | None]
+    ) -> list[ArtifactRow]:
+        """Return what is packed of some sessions' artifacts, or (None) of those the user shares."""
+        spans = [artifacts_between(user_id, session_id) for session_id in sessions]
+        return list(self._archive.rows_between(ARTIFACTS, manifest, spans).values())

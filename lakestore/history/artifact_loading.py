@@ -175,7 +175,7 @@ class ArtifactLoader:
         sessions: Sequence[str | None],
         logs: dict[str, LogFiles],
     ) -> list[_Listed]:
-        rows = [row for each in sessions for row in self._packed.of(manifest, user_id, each)]
+        rows = self._packed.of(manifest, user_id, sessions)
         listed = [_Listed(key_of(row), logs.pop(key_of(row).log, LogFiles()), row) for row in rows]
         keys = self._keys(logs)
         if None in keys.values():
