@@ -41,6 +41,18 @@ services:
 - scheme: lakestore+gs
   type: memory
   class: lakestore.LakeMemoryService
+- scheme: lakestore+file
+  type: artifact
+  class: lakestore.LakeArtifactService
+- scheme: lakestore+memory
+  type: artifact
+  class: lakestore.LakeArtifactService
+- scheme: lakestore+s3
+  type: artifact
+  class: lakestore.LakeArtifactService
+- scheme: lakestore+gs
+  type: artifact
+  class: lakestore.LakeArtifactService
 """
 
 
