@@ -86,9 +86,7 @@ class Agents:
         wanted = str(target or self.folder)
         (found,) = [line for line in self.commands if line[1] == program and line[-1] == wanted]
         *options, folder = found[1:]
-        ours = [it for it in options if "--session_" in it]
-        more = [it.replace("session", kind, 1) for it in ours for kind in ("memory", "artifact")]
-        return [sys.executable, "-m", "google.adk.cli", *options, *more, folder]
+        return [sys.executable, "-m", "google.adk.cli", *options, folder]
 
     def lake(self) -> Lake:
         return Lake.open(self.folder / ".lake", read_only=True)
