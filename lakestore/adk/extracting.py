@@ -24,7 +24,7 @@ from lakestore.log.keys import SessionKey
 from lakestore.log.stamps import stamp_text
 from lakestore.search.embedding import Embedder, embed
 from lakestore.tables.events import EventRow, event_time
-from lakestore.tables.memory import MemoryRow, place_of
+from lakestore.tables.memory import MemoryRow, place_of, vector
 from lakestore.tables.thin import microseconds
 
 R = TypeVar("R")
@@ -119,7 +119,7 @@ class Extraction:
         if self.embedder is None:
             return rows
         vectors = embed(self.embedder, [row.text or "" for row in rows])
-        return [replace(row, embedding=one) for row, one in zip(rows, vectors, strict=True)]
+        return [replace(row, embedding=vector(one)) for row, one in zip(rows, vectors, strict=True)]
 
     def _extracted(self, sessions: Sequence[Told], failures: list[Failure]) -> Iterator[MemoryRow]:
         groups = [[told] for told in sessions] if self.per == "session" else _by_user(sessions)

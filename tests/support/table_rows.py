@@ -7,12 +7,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from lakestore.tables import memory
 from lakestore.tables.events import EventRow, Kind
 from lakestore.tables.memory import MemoryRow, place_of
 from lakestore.tables.state import StateRow
 from lakestore.tables.telemetry import RowKind, TelemetryRow
 
 _TEXTS = st.text(max_size=12)
+_FLOATS = st.lists(st.floats(width=32, allow_nan=False), max_size=3)
 _IDS = st.text(min_size=1, max_size=12)
 TOKENS = st.integers(0, 2**64 - 1).map("{:016x}".format)
 # All that a calendar of the years 1 to 9999 can show.
@@ -125,6 +127,6 @@ def memory_rows() -> st.SearchStrategy[list[MemoryRow]]:
         text=st.none() | _TEXTS,
         words=st.lists(_TEXTS, max_size=3).map(tuple),
         custom_metadata=st.none() | _json(_OBJECTS),
-        embedding=st.none() | st.lists(st.floats(width=32, allow_nan=False), max_size=3).map(tuple),
+        embedding=st.none() | _FLOATS.map(memory.vector),
     )
     return st.lists(row, min_size=1, max_size=4)
