@@ -212,18 +212,19 @@ class Memories:
 
     def _put(self, scope: Scope, stamp: str, rows: Sequence[MemoryRow]) -> None:
         env, prefix = self._env, scope.entries_in(MEMORY.entries)
+        table = memory.to_table(rows)
         put_entry(
             env.store,
             prefix,
             stamp,
-            memory.encode(rows),
+            memory.encode_table(table),
             fold=False,
             clock=env.clock,
             metrics=env.metrics,
         )
         known = self._cache.get(scope)
         if known is not None:
-            known.index.add(memory.to_table(rows))
+            known.index.add(table)
             key = entry_key(prefix, stamp, fold=False)
             self._keep(scope, replace(known, read=known.read | {key}))
 

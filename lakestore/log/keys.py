@@ -242,6 +242,11 @@ def user_in(folder: str) -> str:
     return "" if part == NONE else decode_id(part) or part
 
 
+def is_of_app(folder: str) -> bool:
+    """Tell whether `folder` is of what all users of an app share."""
+    return folder.split("/", 4)[3] == f"user={NONE}"
+
+
 @lru_cache(maxsize=4096)
 def log_digest(log: str) -> str:
     """Return what is left of a session's ids when it was erased: a digest of its log's prefix."""

@@ -164,7 +164,8 @@ _TIMES = ("inserted_at", "event_time")
 _EMBEDDING = SCHEMA.field("embedding")
 _OTHERS = [each for each in SCHEMA if each.name != _EMBEDDING.name]
 _ROW = pa.struct(_OTHERS)
-_COMPRESS_FROM = 2_048
+_COMPRESS_FROM = 3_072
+"""Bytes in memory."""
 _FLOAT = 4
 """Bytes."""
 _values = attrgetter(*(each.name for each in _OTHERS))
@@ -225,8 +226,12 @@ def _from_lists(column: pa.ChunkedArray) -> list[bytes | None]:
 
 def encode(rows: Sequence[MemoryRow]) -> bytes:
     """Return an entry: Parquet in `SCHEMA`, rows in the order given."""
-    size = sum(len(row.content or "") + len(row.text or "") for row in rows)
-    return write_small(to_table(rows), compress=size >= _COMPRESS_FROM)
+    return encode_table(to_table(rows))
+
+
+def encode_table(table: pa.Table) -> bytes:
+    """Return an entry with the rows of a table in `SCHEMA`."""
+    return write_small(table, compress=table.nbytes >= _COMPRESS_FROM)
 
 
 def table_in(body: bytes) -> pa.Table:
