@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from lakestore import errors
 
 if TYPE_CHECKING:
+    from lakestore.adk.artifacts import LakeArtifactService
     from lakestore.adk.memories import LakeMemoryService
     from lakestore.adk.sessions import LakeSessionService
     from lakestore.adk.telemetry import LakeTelemetryPlugin
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Lake",
+    "LakeArtifactService",
     "LakeMemoryService",
     "LakeSessionService",
     "LakeTelemetryPlugin",
@@ -24,6 +26,7 @@ __all__ = [
 # Imported when they are asked for: pyarrow takes a fifth of a second, and ADK several.
 _HOMES = {
     "Lake": "lakestore.lake",
+    "LakeArtifactService": "lakestore.adk.artifacts",
     "LakeMemoryService": "lakestore.adk.memories",
     "LakeSessionService": "lakestore.adk.sessions",
     "LakeTelemetryPlugin": "lakestore.adk.telemetry",

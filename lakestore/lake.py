@@ -22,6 +22,7 @@ from lakestore.analytics import Analytics
 from lakestore.checks import check_flag, check_folder, check_number, check_options, check_texts
 from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError, raise_first
+from lakestore.history.artifacts import Artifacts
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
 from lakestore.log.keys import SessionKey
@@ -120,7 +121,7 @@ class Lake(Analytics):
                 will do, such as `sftp://` or `zip://`.
             rollups: Let this process write rollups of long session logs and sweep what they cover.
             limits: The two times of a new lake; an existing one keeps its own.
-            cache_bytes: What each of the two caches may hold.
+            cache_bytes: What each of the caches may hold.
             max_concurrency: Requests under way at once.
             state_columns: Keys of sessions' own state that become columns of `sessions`.
             catalog_cache: A folder of yours where `sql`, `scan` and `scan_polars` keep what they
@@ -176,6 +177,17 @@ class Lake(Analytics):
         )
         """What sessions and jobs of this lake work with."""
         self._sessions = Sessions(self.environment)
+        self._artifacts = Artifacts(self.environment, self._sessions.archive)
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """All artifacts of the lake, without ADK.
+
+        Raises:
+            InputError: the lake is closed.
+        """
+        self._check_open()
+        return self._artifacts
 
     @property
     def sessions(self) -> Sessions:

@@ -18,7 +18,7 @@ from lakestore.history.erased import Sourced, is_erased, stand_in
 from lakestore.history.keyed import KEYED, MEMORY, PREVIOUS, STATE, TELEMETRY, Keyed
 from lakestore.history.packs import Packed, Packs, rows_in
 from lakestore.history.ranges import Answer
-from lakestore.history.runs import ERASED, EVENTS, FIRST, FOLDED, LAST, Kind, Place, Runs
+from lakestore.history.runs import ARTIFACTS, ERASED, EVENTS, FIRST, FOLDED, LAST, Kind, Place, Runs
 from lakestore.log.entries import name_of
 from lakestore.log.keys import Scope, SessionKey, log_digest, parse_log, user_in
 from lakestore.log.manifests import Manifest, StoredFile, newest_manifest
@@ -30,6 +30,7 @@ from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 
 __all__ = [
+    "ARTIFACTS",
     "ERASED",
     "EVENTS",
     "FIRST",
@@ -306,6 +307,20 @@ class Archive:
             return {}
         files = manifest.table(kind.name).runs
         return Runs(self._env, kind, manifest.app_name, files).at(places)
+
+    def rows_between(
+        self, kind: Kind[R], manifest: Manifest, spans: Sequence[tuple[Place, Place]]
+    ) -> dict[Place, R]:
+        """Return what is packed in any of `spans` (first and last place) of a table.
+
+        Raises:
+            NotFoundError, FormatError, StorageError: see `session`.
+        """
+        runs = Runs(self._env, kind, manifest.app_name, manifest.table(kind.name).runs)
+        found: dict[Place, R] = {}
+        for row in runs.ask_between(spans)():  # of newer runs first
+            found.setdefault(kind.place(row), row)
+        return found
 
     def rows(self, packed: Packed, last: int | None = None) -> list[EventRow]:
         """Return the packed rows of a session in commit order, its `create` row included.

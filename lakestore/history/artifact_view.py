@@ -10,6 +10,10 @@ from lakestore.log.commits import Marker
 from lakestore.log.keys import ArtifactKey
 from lakestore.tables.artifacts import ArtifactRow, Commit, Kind, Named, Saved
 
+_BYTES_OF_A_VIEW = 600
+_BYTES_OF_A_VERSION = 800
+"""Besides its texts that have no bound."""
+
 
 class UnpackedError(Exception):
     """A commit builds on more than what is known to be packed: look for a newer manifest."""
@@ -39,6 +43,12 @@ class ArtifactView:
     def marker(self) -> Marker:
         """The last commit and when it was confirmed."""
         return Marker(self.version, self.token, self.seen)
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it holds."""
+        texts = sum(len(it.part) + len(it.custom_metadata or "") for it in self.saves)
+        return _BYTES_OF_A_VIEW + _BYTES_OF_A_VERSION * len(self.saves) + texts
 
     @property
     def alive(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from lakestore.log.keys import SessionKey, log_digest
+from lakestore.log.keys import ArtifactKey, SessionKey, log_digest
+from lakestore.tables.artifacts import ArtifactRow
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
 
@@ -68,4 +69,15 @@ def stand_in(key: SessionKey, gone: ErasedRow) -> SessionRow:
         last_event_id=None,
         events=0,
         segments=(),
+    )
+
+
+def artifact_stand_in(key: ArtifactKey, gone: ErasedRow) -> ArtifactRow:
+    """Return what runs would say of an artifact that was deleted as `gone` says."""
+    return ArtifactRow(
+        *(key.app_name, key.user_id, key.session_id, key.filename),
+        version=gone.version,
+        token=gone.token,
+        active_at=gone.erased_at,
+        saves=(),
     )

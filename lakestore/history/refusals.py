@@ -1,9 +1,9 @@
-"""Why sessions refuse. Owns what is said; never ids, only where the log is."""
+"""Why sessions and artifacts refuse. Owns what is said; never ids, only where the log is."""
 
 from __future__ import annotations
 
 from lakestore.errors import ConflictError, NotFoundError, StorageError
-from lakestore.log.keys import SessionKey
+from lakestore.log.keys import ArtifactKey, SessionKey
 
 
 def missing(key: SessionKey) -> NotFoundError:
@@ -19,6 +19,6 @@ def stale(key: SessionKey) -> ConflictError:
     )
 
 
-def contended(key: SessionKey) -> StorageError:
-    """Return the error for a session that never holds still."""
-    return StorageError(f"others keep writing this session. log={key.log!r}")
+def contended(key: SessionKey | ArtifactKey) -> StorageError:
+    """Return the error for a log that never holds still."""
+    return StorageError(f"others keep writing to this log. log={key.log!r}")

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakestore.history.environment import Environment
 from lakestore.history.ranges import Answer, Range, ask, joined, tables_of, whole
-from lakestore.log.keys import run_key
+from lakestore.log.keys import ArtifactKey, run_key
 from lakestore.log.manifests import Group, StoredFile
 from lakestore.tables import artifacts, erased, folded, runs
 from lakestore.tables.artifacts import ArtifactRow
@@ -78,6 +78,7 @@ ARTIFACTS: Kind[ArtifactRow] = Kind(
     lambda row: not row.saves,
 )
 """Artifacts: its runs say what lives of each, and up to which commit of its log they tell."""
+
 ERASED: Kind[ErasedRow] = Kind(
     "erased",
     erased.SCHEMA,
@@ -97,6 +98,17 @@ FOLDED: Kind[str] = Kind(
     (None, "entry"),
 )
 """Entries that are packed: runs only, by names without users."""
+
+
+def artifact_place(key: ArtifactKey) -> Place:
+    """Return where the row of an artifact is in runs of `ARTIFACTS`."""
+    return key.user_id, artifacts.place_of(key.session_id, key.filename)
+
+
+def artifacts_between(user_id: str, session_id: str | None) -> tuple[Place, Place]:
+    """Return between which places are a session's artifacts, or (None) those its user's share."""
+    first = artifacts.place_of(session_id, "").removesuffix('"]')
+    return (user_id, first), (user_id, first + _LAST)
 
 
 class Runs(Generic[R]):

@@ -122,9 +122,14 @@ class ArtifactKey:
         return f"ArtifactKey({self.log!r})"
 
 
+def artifacts_of_app(root: str, app_name: str) -> str:
+    """Return the prefix of all of an app's artifacts below `root`, their logs or payloads."""
+    return f"{root}app={encode_id(app_name)}/"
+
+
 def artifacts_of_user(root: str, app_name: str, user_id: str) -> str:
     """Return the prefix of all of a user's artifacts below `root`, their logs or payloads."""
-    return f"{root}app={encode_id(app_name)}/user={encode_id(user_id)}/"
+    return f"{artifacts_of_app(root, app_name)}user={encode_id(user_id)}/"
 
 
 def artifacts_of(root: str, app_name: str, user_id: str, session_id: str | None) -> str:

@@ -21,7 +21,11 @@ from lakestore.storage.places import PROTOCOLS, Place
 
 ENTRIES = [
     {"scheme": scheme, "type": kind, "class": f"lakestore.{service}"}
-    for kind, service in (("session", "LakeSessionService"), ("memory", "LakeMemoryService"))
+    for kind, service in (
+        ("session", "LakeSessionService"),
+        ("memory", "LakeMemoryService"),
+        ("artifact", "LakeArtifactService"),
+    )
     for scheme in SCHEMES
 ]
 

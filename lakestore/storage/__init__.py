@@ -9,11 +9,14 @@ from lakestore.storage.options import OPTIONS, known_options
 from lakestore.storage.pool import Pool
 from lakestore.storage.retrying import RetryingStore
 from lakestore.storage.store import ObjectStore, StoredObject, UnreadableError
+from lakestore.storage.uploads import PART, AroundUpload, Upload
 from lakestore.storage.urls import ClientName, open_store
 from lakestore.storage.wrappers import CountingStore, GatedStore, ReadOnlyStore
 
 __all__ = [
     "OPTIONS",
+    "PART",
+    "AroundUpload",
     "ClientName",
     "CountingStore",
     "Gate",
@@ -27,6 +30,7 @@ __all__ = [
     "RetryingStore",
     "StoredObject",
     "UnreadableError",
+    "Upload",
     "known_options",
     "layered",
     "open_store",

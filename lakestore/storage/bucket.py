@@ -17,7 +17,14 @@ from typing_extensions import override
 from lakestore.errors import LakeError, UnsupportedStoreError
 from lakestore.storage.failures import Failure, Verb, error_of
 from lakestore.storage.places import Place
-from lakestore.storage.store import ObjectStore, StoredObject, check_body, check_range
+from lakestore.storage.store import (
+    ObjectStore,
+    StoredObject,
+    check_body,
+    check_expires,
+    check_range,
+)
+from lakestore.storage.uploads import AroundUpload, Upload
 
 R = TypeVar("R")
 
@@ -47,6 +54,14 @@ class BucketStore(ObjectStore):
     @abstractmethod
     def _put(self, name: str, body: bytes) -> None:
         """Create the object, only if nothing is there, by one request."""
+
+    @abstractmethod
+    def _upload(self, name: str, content_type: str) -> Upload:
+        """Return what uploads the object."""
+
+    @abstractmethod
+    def _sign(self, name: str, seconds: int) -> str:
+        """Return a signed address, by no request."""
 
     @abstractmethod
     def _get(self, name: str, first: int, last: int | None) -> bytes:
@@ -89,6 +104,16 @@ class BucketStore(ObjectStore):
     def put_if_absent(self, key: str, body: bytes) -> None:
         check_body(key, body)
         self._do("write", key, lambda: self._put(self._root + key, body))
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        upload = self._upload(self._root + key, content_type)
+        return AroundUpload(upload, lambda _kind, _sent, call: self._do("upload", key, call))
+
+    @override
+    def sign(self, key: str, expires: float) -> str:
+        seconds = check_expires(expires)
+        return self._do("sign", key, lambda: self._sign(self._root + key, seconds))
 
     @override
     def get(self, key: str) -> bytes:

@@ -21,7 +21,8 @@ from lakestore.errors import (
     UnsupportedStoreError,
 )
 
-Verb = Literal["write", "read", "list", "delete"]
+Verb = Literal["write", "upload", "sign", "read", "list", "delete"]
+"""To upload is to write under a name that is nobody else's, so that it may be sent again."""
 
 
 class TransientError(StorageError):
@@ -52,6 +53,7 @@ class Cause(Enum):
     CLOCK = auto()
     FORBIDDEN = auto()
     ELSEWHERE = auto()
+    UPLOAD_GONE = auto()
     UNSUPPORTED = auto()
     THROTTLED = auto()
     UNREACHABLE = auto()
@@ -75,6 +77,7 @@ _CODES = {
     " insufficientPermissions",
     Cause.ELSEWHERE: "PermanentRedirect TemporaryRedirect Redirect AuthorizationHeaderMalformed"
     " IllegalLocationConstraintException",
+    Cause.UPLOAD_GONE: "NoSuchUpload",
     Cause.UNSUPPORTED: "NotImplemented",
     Cause.THROTTLED: "SlowDown SlowDownRead SlowDownWrite Throttling ThrottlingException"
     " RequestLimitExceeded TooManyRequests TooManyRequestsException RequestThrottled"
@@ -110,6 +113,7 @@ SAYS = {
     " objects (without the right to list, S3 refuses to read what is not there)",
     Cause.ELSEWHERE: "the bucket is in another region or at another address; set the region or"
     " endpoint_url in storage_options",
+    Cause.UPLOAD_GONE: "the parts of the upload are gone, as after a rule of the bucket; try again",
     Cause.UNSUPPORTED: "the store does not implement what a lake needs; use one that honours"
     " create-only writes",
     Cause.THROTTLED: "the store asks for fewer requests; send fewer, or try again later",
@@ -149,7 +153,7 @@ def error_of(failure: Failure, verb: Verb, key: str, url: str) -> LakeError:
         if verb == "read":
             return NotFoundError(f"no such object. {key=}")
         cause = Cause.NO_BUCKET  # nothing else can be missing when creating and listing
-    if cause is Cause.TAKEN and verb == "write":
+    if cause is Cause.TAKEN and verb in ("write", "upload"):
         return AlreadyExistsError(f"the name is taken. {key=}")
     met = (
         failure.code

@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from typing_extensions import override
 
 from lakestore.clock import NewToken, new_token
+from lakestore.errors import InputError
 from lakestore.storage.bucket import BucketStore, Page
 from lakestore.storage.client import Client, keep_for_good
 from lakestore.storage.failures import Failure
 from lakestore.storage.places import Place
 from lakestore.storage.store import PAGE, StoredObject
+from lakestore.storage.uploads import Upload
 
 _PARTIAL = 206
 _NOT_THERE = 404
+_GO_ON = 308
+_GONE = (404, 410)
+_ABORTED = 499
+_JSON = "application/json; charset=UTF-8"
 _FIELDS = "items(name,size,timeCreated),nextPageToken"
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 
@@ -55,6 +61,7 @@ class _RefusedError(Exception):
 class _Reply:
     status: int
     body: bytes
+    headers: Mapping[str, str]
 
 
 class GcsStore(BucketStore):
@@ -71,12 +78,15 @@ class GcsStore(BucketStore):
 
     @override
     def _put(self, name: str, body: bytes) -> None:
+        self._create({"name": name}, "application/octet-stream", body)
+
+    def _create(self, about: Mapping[str, str], content_type: str, body: bytes) -> None:
+        """Create an object by one request, only if nothing is there."""
         # A part of the content must never look like the boundary, so it cannot be guessed.
         boundary = self._new_token() + self._new_token()
-        about = json.dumps({"name": name})
         head = (
-            f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{about}\r\n"
-            f"--{boundary}\r\nContent-Type: application/octet-stream\r\n\r\n"
+            f"--{boundary}\r\nContent-Type: {_JSON}\r\n\r\n{json.dumps(about)}\r\n"
+            f"--{boundary}\r\nContent-Type: {content_type}\r\n\r\n"
         )
         self._send(
             "POST",
@@ -85,6 +95,21 @@ class GcsStore(BucketStore):
             {"Content-Type": f"multipart/related; boundary={boundary}"},
             b"".join([head.encode(), body, f"\r\n--{boundary}--\r\n".encode()]),
         )
+
+    @override
+    def _upload(self, name: str, content_type: str) -> Upload:
+        return _Upload(self, name, content_type)
+
+    @override
+    def _sign(self, name: str, seconds: int) -> str:
+        filesystem = self._client.filesystem
+        if not hasattr(filesystem.credentials.credentials, "sign_bytes"):
+            raise InputError(
+                "these credentials cannot sign; give those of a service account, a file or"
+                " dictionary with its private key, as `token` in storage_options"
+            )
+        signed: str = filesystem.sign(f"{self._bucket}/{name}", seconds, version="v4")
+        return signed
 
     @override
     def _get(self, name: str, first: int, last: int | None) -> bytes:
@@ -135,13 +160,14 @@ class GcsStore(BucketStore):
         asked: Mapping[str, str],
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        good: Container[int] = range(300),
     ) -> _Reply:
         """Send one request and return its reply, which is a good one."""
         sent = dict(headers or {})
         # Here and not on the loop: renewing them waits for another server.
         self._client.filesystem.credentials.apply(sent)
         reply = self._client.run(lambda fs: _request(fs, method, path, asked, sent, body))
-        if reply.status >= 300:
+        if reply.status not in good:
             raise _RefusedError(_failure_in(reply))
         return reply
 
@@ -158,6 +184,64 @@ class GcsStore(BucketStore):
     @override
     def close(self) -> None:
         self._client.close()
+
+
+class _Upload(Upload):
+    """One request, or the chunks of a resumable upload."""
+
+    def __init__(self, store: GcsStore, name: str, content_type: str) -> None:
+        self._store = store
+        self._about = {"name": name, "contentType": content_type}
+        self._content_type = content_type
+        self._session = ""
+        self._sent = 0
+
+    @override
+    def whole(self, body: bytes) -> None:
+        self._store._create(self._about, self._content_type, body)
+
+    @override
+    def begin(self) -> None:
+        reply = self._store._send(
+            "POST",
+            f"/upload/storage/v1/{self._store._objects}",
+            {"uploadType": "resumable", "ifGenerationMatch": "0"},
+            {"Content-Type": _JSON, "X-Upload-Content-Type": self._content_type},
+            json.dumps(self._about).encode(),
+        )
+        # Where this request went: what the server takes for its own address need not lead to it.
+        self._session = urlunsplit(("", "", *urlsplit(reply.headers["Location"])[2:]))
+
+    @override
+    def add(self, part: bytes) -> None:
+        end = self._sent + len(part)
+        reply = self._put(f"bytes {self._sent}-{end - 1}/*", part)
+        # It may have kept less. Of what is sent again it passes over what it has.
+        if reply.headers.get("Range") != f"bytes=0-{end - 1}":
+            raise _RefusedError(Failure("RequestTimeout", reply.status))
+        self._sent = end
+
+    @override
+    def finish(self) -> None:
+        reply = self._put(f"bytes */{self._sent}", b"")
+        if int(json.loads(reply.body)["size"]) != self._sent:
+            raise _RefusedError(Failure("OtherSize", reply.status))
+
+    def _put(self, place: str, body: bytes) -> _Reply:
+        headers = {"Content-Range": place, "Content-Type": self._content_type}
+        try:
+            return self._store._send(
+                "PUT", self._session, {}, headers, body, good=(200, 201, _GO_ON)
+            )
+        except _RefusedError as refused:
+            if refused.failure.status in _GONE:
+                raise _RefusedError(Failure("NoSuchUpload", refused.failure.status)) from refused
+            raise
+
+    @override
+    def abort(self) -> None:
+        if self._session:
+            self._store._send("DELETE", self._session, {}, good=(204, *_GONE, _ABORTED))
 
 
 async def _request(
@@ -180,7 +264,7 @@ async def _request(
         data=None if body is None else BytesIO(body),
         timeout=timeout,
     ) as reply:
-        return _Reply(reply.status, await reply.read())
+        return _Reply(reply.status, await reply.read(), reply.headers)
 
 
 def _failure_in(reply: _Reply) -> Failure:

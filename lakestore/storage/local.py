@@ -7,12 +7,10 @@ this store calls the operating system itself: write aside, fsync, link, fsync th
 from __future__ import annotations
 
 import errno
-import logging
 import os
-import re
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from lakestore.errors import (
     UnknownOutcomeError,
     UnsupportedStoreError,
 )
+from lakestore.storage.aside import ASIDE, Aside, sweep_aside
 from lakestore.storage.store import (
     ObjectStore,
     StoredObject,
@@ -33,12 +32,8 @@ from lakestore.storage.store import (
     check_body,
     check_range,
 )
+from lakestore.storage.uploads import Upload
 
-logger = logging.getLogger(__name__)
-
-_ASIDE = ".tmp"
-_ASIDE_NAME = re.compile(r"[0-9]+-[0-9a-f]+")
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _CANNOT_LINK = (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK)
 _ITS_OWN = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.EIO)
@@ -68,15 +63,25 @@ class LocalStore(ObjectStore):
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
         check_body(key, body)
-        path = self._path(key)
+        self.open_upload(key, "").whole(body)
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        return _Upload(self, key)
+
+    def _open_aside(self, key: str) -> Aside:
         try:
-            aside = self._write_aside(body)
+            return Aside(self._prefix, self._new_token, self._make_folder)
         except OSError as error:
             raise _failed("write", key, error) from error
+
+    def _publish(self, aside: Aside, key: str) -> None:
+        """Give what was written aside its name, durably, and see to leftovers of others."""
+        path = self._path(key)
         try:
-            self._link(aside, path, key)
+            self._link(aside.path, path, key)
         finally:
-            _tidy(aside)
+            aside.remove()
         try:
             _fsync_folder(os.path.dirname(path))
         except OSError as error:
@@ -85,46 +90,15 @@ class LocalStore(ObjectStore):
             ) from error
         if self._grace is not None:
             grace, self._grace = self._grace, None
-            self._sweep_aside(path, grace)
+            sweep_aside(self._prefix, path, grace)
+
+    @override
+    def uri(self, key: str) -> str:
+        return f"file://{Path(self._path(key)).as_posix()}"
 
     @override
     def clear_leftovers(self, grace: float) -> None:
         self._grace = grace
-
-    def _sweep_aside(self, created: str, grace: float) -> None:
-        """Remove files written aside more than `grace` seconds before `created` was.
-
-        A writer that still holds one has stalled for longer than it may, and fails when it links.
-        """
-        try:
-            latest = os.stat(created).st_mtime - grace
-            with os.scandir(self._prefix + _ASIDE) as found:
-                for entry in found:
-                    ours = _ASIDE_NAME.fullmatch(entry.name)
-                    if ours and entry.stat(follow_symlinks=False).st_mtime < latest:
-                        with suppress(OSError):  # another process was quicker, or it is not ours
-                            os.unlink(entry.path)
-        except OSError as error:  # what was to be written stands; another process will try again
-            logger.info("leftovers could not be removed. url=%r reason=%s", self.url, error)
-
-    def _write_aside(self, body: bytes) -> str:
-        folder = self._prefix + _ASIDE
-        path = os.path.join(folder, f"{os.getpid()}-{self._new_token()}")
-        try:
-            descriptor = os.open(path, _CREATE, 0o666)
-        except FileNotFoundError:
-            self._make_folder(folder)
-            descriptor = os.open(path, _CREATE, 0o666)
-        try:
-            with open(descriptor, "wb", buffering=0) as file:
-                rest = memoryview(body)
-                while rest:
-                    rest = rest[file.write(rest) :]
-                os.fsync(descriptor)
-        except BaseException:
-            os.unlink(path)
-            raise
-        return path
 
     def _link(self, aside: str, path: str, key: str) -> None:
         folder = os.path.dirname(path)
@@ -229,7 +203,7 @@ class LocalStore(ObjectStore):
     ) -> Iterator[str]:
         for name in self._names_in(folder, closed):
             key = folder + name
-            if not (key.startswith(prefix) or prefix.startswith(key)) or key == _ASIDE + "/":
+            if not (key.startswith(prefix) or prefix.startswith(key)) or key == ASIDE + "/":
                 continue
             if not name.endswith("/"):
                 if key > after and key.startswith(prefix):
@@ -272,13 +246,6 @@ def _failed(verb: str, key: str, error: OSError) -> StorageError:
     return StorageError(text)
 
 
-def _tidy(aside: str) -> None:
-    try:
-        os.unlink(aside)
-    except OSError:  # the object stands all the same
-        logger.warning("a file that was written aside could not be removed. path=%r", aside)
-
-
 def _listed_name(entry: os.DirEntry[str]) -> str:
     """Return the name, with a slash if it is a folder's; "" for a link that leads nowhere."""
     if entry.is_symlink():
@@ -299,3 +266,51 @@ def _fsync_folder(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class _Upload(Upload):
+    """A file that is written aside, and given its name at the end."""
+
+    def __init__(self, store: LocalStore, key: str) -> None:
+        self._store = store
+        self._key = key
+        self._aside: Aside | None = None
+
+    @override
+    def whole(self, body: bytes) -> None:
+        self.begin()
+        self.add(body)
+        self.finish()
+
+    @override
+    def begin(self) -> None:
+        self._aside = self._store._open_aside(self._key)
+
+    @override
+    def add(self, part: bytes) -> None:
+        self._write(lambda aside: aside.write(part))
+
+    @override
+    def finish(self) -> None:
+        aside = self._write(Aside.sync)
+        self._aside = None
+        self._store._publish(aside, self._key)
+
+    def _write(self, write: Callable[[Aside], None]) -> Aside:
+        """Write to the file, which is there; it goes when that fails."""
+        aside = self._aside
+        assert aside is not None
+        try:
+            write(aside)
+        except BaseException as error:
+            self.abort()
+            if isinstance(error, OSError):
+                raise _failed("write", self._key, error) from error
+            raise
+        return aside
+
+    @override
+    def abort(self) -> None:
+        if self._aside is not None:
+            self._aside.remove()
+            self._aside = None

@@ -6,7 +6,7 @@ fsspec's own memory file system is not atomic, so this one keeps its objects und
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Lock
 
 from typing_extensions import override
@@ -14,6 +14,7 @@ from typing_extensions import override
 from lakestore.clock import Clock, SystemClock
 from lakestore.errors import AlreadyExistsError, NotFoundError
 from lakestore.storage.store import ObjectStore, StoredObject, check_body, check_range
+from lakestore.storage.uploads import Upload
 
 _named: dict[str, MemoryStore] = {}
 _named_lock = Lock()
@@ -40,11 +41,18 @@ class MemoryStore(ObjectStore):
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
         check_body(key, body)
+        self._create(key, body)
+
+    def _create(self, key: str, body: bytes) -> None:
         with self._lock:
             if key in self._objects:
                 raise AlreadyExistsError(f"the name is taken. {key=}")
             self._objects[key] = (bytes(body), self._clock.wall())
             insort(self._keys, key)
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        return _Upload(lambda body: self._create(key, body))
 
     @override
     def get(self, key: str) -> bytes:
@@ -85,3 +93,31 @@ class MemoryStore(ObjectStore):
             return self._objects[key][0]
         except KeyError:
             raise NotFoundError(f"no such object. {key=}") from None
+
+
+class _Upload(Upload):
+    """Gathers the parts."""
+
+    def __init__(self, create: Callable[[bytes], None]) -> None:
+        self._parts: list[bytes] = []
+        self._create = create
+
+    @override
+    def whole(self, body: bytes) -> None:
+        self._create(body)
+
+    @override
+    def begin(self) -> None:
+        self._parts.clear()
+
+    @override
+    def add(self, part: bytes) -> None:
+        self._parts.append(part)
+
+    @override
+    def finish(self) -> None:
+        self._create(b"".join(self._parts))
+
+    @override
+    def abort(self) -> None:
+        self._parts.clear()

@@ -10,15 +10,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
 from lakestore.errors import InputError, StorageError, UnsupportedStoreError
 from lakestore.storage.bucket import BucketStore, Page, start_before
-from lakestore.storage.failures import Failure, Verb
+from lakestore.storage.failures import Failure, TransientError, Verb
 from lakestore.storage.places import Place
+from lakestore.storage.retrying import ATTEMPTS
 from lakestore.storage.store import StoredObject
+from lakestore.storage.uploads import PART, Upload
 
 R = TypeVar("R")
 
@@ -71,23 +74,26 @@ class ObstoreStore(BucketStore):
                 f'client="obstore" is for s3:// only; leave it out for {place.protocol}://'
             )
         self._config = _config(options)
-        self._client: Any = None
+        self._clients: dict[int, Any] = {}
 
     @property
     def _store(self) -> Any:
-        """The client, made on first use."""
+        """The client. Ours are the only retries, so that what is counted is what was sent."""
+        return self._connected(retries=0)
+
+    def _connected(self, retries: int) -> Any:
+        """Return the client that sends again so many times, made on first use."""
         _stay_in_one_process()
-        if self._client is None:
+        if retries not in self._clients:
             from obstore.store import S3Store
 
-            self._client = S3Store(
+            self._clients[retries] = S3Store(
                 self._bucket,
                 client_options={"connect_timeout": "5s", "timeout": "30s", "allow_http": True},
-                # Ours are the only retries, so that what is counted is what was sent.
-                retry_config={"max_retries": 0},
+                retry_config={"max_retries": retries},
                 **self._config,
             )
-        return self._client
+        return self._clients[retries]
 
     @override
     def _do(self, verb: Verb, key: str, call: Callable[[], R]) -> R:
@@ -107,6 +113,19 @@ class ObstoreStore(BucketStore):
 
         # One request, whatever the size: of uploads in parts several may win.
         obstore.put(self._store, name, body, mode="create", use_multipart=False)
+
+    @override
+    def _upload(self, name: str, content_type: str) -> Upload:
+        return _Upload(self, name, content_type)
+
+    @override
+    def _sign(self, name: str, seconds: int) -> str:
+        import obstore
+
+        if self._config.get("skip_signature"):
+            raise InputError("without credentials (anon) there is nothing to sign with")
+        signed: str = obstore.sign(self._store, "GET", name, timedelta(seconds=seconds))
+        return signed
 
     @override
     def _get(self, name: str, first: int, last: int | None) -> bytes:
@@ -172,6 +191,62 @@ class ObstoreStore(BucketStore):
     @override
     def _shown(self, error: Exception) -> Exception | None:
         return None  # it quotes whole answers, in which keys and signatures may stand
+
+
+class _Upload(Upload):
+    """A PUT, or a writer of obstore's, which begins with the first part."""
+
+    def __init__(self, store: ObstoreStore, name: str, content_type: str) -> None:
+        self._store = store
+        self._name = name
+        self._attributes = {"Content-Type": content_type}
+        self._writer: Any = None
+
+    @override
+    def whole(self, body: bytes) -> None:
+        import obstore
+
+        obstore.put(
+            self._store._store,
+            self._name,
+            body,
+            mode="create",
+            use_multipart=False,
+            attributes=self._attributes,
+        )
+
+    @override
+    def begin(self) -> None:
+        import obstore
+
+        self._writer = obstore.open_writer(
+            self._store._connected(ATTEMPTS - 1),
+            self._name,
+            attributes=self._attributes,
+            buffer_size=PART,
+            max_concurrency=1,
+        )
+
+    @override
+    def add(self, part: bytes) -> None:
+        self._once(lambda: self._writer.write(part))
+
+    @override
+    def finish(self) -> None:
+        self._once(lambda: self._writer.close())
+
+    def _once(self, call: Callable[[], object]) -> None:
+        """Let obstore send parts again: a writer that has failed takes no more."""
+        try:
+            self._store._do("upload", self._name, call)
+        except TransientError as error:
+            raise StorageError(str(error)) from None
+
+    @override
+    def abort(self) -> None:
+        if self._writer is not None:
+            # Told of an error, it removes the parts where it would else make an object of them.
+            self._writer.__exit__(StorageError, None, None)
 
 
 def _config(options: Mapping[str, Any]) -> dict[str, Any]:

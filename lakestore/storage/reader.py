@@ -70,6 +70,10 @@ class FsspecReader(ObjectStore):
         raise ReadOnlyError(f"this store can only be read. url={self.url!r}")
 
     @override
+    def open_upload(self, key: str, content_type: str) -> NoReturn:
+        raise ReadOnlyError(f"this store can only be read. url={self.url!r}")
+
+    @override
     def delete(self, key: str) -> NoReturn:
         raise ReadOnlyError(f"this store can only be read. url={self.url!r}")
 

@@ -1,7 +1,8 @@
 """Sending again what a store far away refused for the moment. The one place that does so.
 
 Owns how often and after which pauses. What a failure means stands in `failures`; a creation whose
-outcome is not known is none of this module's: only who knows the content may send it again.
+outcome is not known is none of this module's: only who knows the content may send it again. An
+upload is sent again, for its name is nobody else's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lakestore.errors import StorageError
 from lakestore.storage.failures import TransientError
 from lakestore.storage.metrics import Metrics
 from lakestore.storage.store import ObjectStore, StoredObject
+from lakestore.storage.uploads import AroundUpload, Upload
 from lakestore.storage.wrappers import Wrapper
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,11 @@ class RetryingStore(Wrapper):
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
         self._repeat(lambda: self._inner.put_if_absent(key, body))
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        upload = super().open_upload(key, content_type)
+        return AroundUpload(upload, lambda _kind, _written, call: self._repeat(call))
 
     @override
     def get(self, key: str) -> bytes:

@@ -8,15 +8,18 @@ from typing import Any
 
 from typing_extensions import override
 
-from lakestore.errors import UnsupportedStoreError
+from lakestore.errors import InputError, UnsupportedStoreError
 from lakestore.storage.bucket import BucketStore, Page
 from lakestore.storage.client import Client
 from lakestore.storage.failures import Failure
 from lakestore.storage.places import Place
 from lakestore.storage.store import PAGE, StoredObject
+from lakestore.storage.uploads import Upload
 
 _CONNECTIONS = 64
 _PARTIAL = 206
+
+_OF_A_PART = ("ETag", "ChecksumCRC32", "ChecksumCRC32C", "ChecksumCRC64NVME")
 
 # What botocore raises before anything is on its way.
 _NOT_SENT = (
@@ -45,9 +48,25 @@ class S3Store(BucketStore):
 
     @override
     def _put(self, name: str, body: bytes) -> None:
-        self._client.run(
-            lambda fs: self._call(fs, "put_object", Key=name, Body=body, IfNoneMatch="*")
-        )
+        self._request("put_object", Key=name, Body=body, IfNoneMatch="*")
+
+    @override
+    def _upload(self, name: str, content_type: str) -> Upload:
+        return _Upload(self, name, content_type)
+
+    @override
+    def _sign(self, name: str, seconds: int) -> str:
+        async def sign(fs: Any) -> str:
+            if fs.anon:
+                raise InputError("without credentials (anon) there is nothing to sign with")
+            signed: str = await fs.s3.generate_presigned_url(
+                "get_object",
+                Params={"Bucket": self._bucket, "Key": name, **fs.req_kw},
+                ExpiresIn=seconds,
+            )
+            return signed
+
+        return self._client.run(sign)
 
     @override
     def _get(self, name: str, first: int, last: int | None) -> bytes:
@@ -67,10 +86,7 @@ class S3Store(BucketStore):
 
     @override
     def _size(self, name: str) -> int:
-        async def head(fs: Any) -> int:
-            return int((await self._call(fs, "head_object", Key=name))["ContentLength"])
-
-        return self._client.run(head)
+        return int(self._request("head_object", Key=name)["ContentLength"])
 
     @override
     def _page(self, prefix: str, start: str, token: str) -> Page:
@@ -93,7 +109,10 @@ class S3Store(BucketStore):
 
     @override
     def _remove(self, name: str) -> None:
-        self._client.run(lambda fs: self._call(fs, "delete_object", Key=name))
+        self._request("delete_object", Key=name)
+
+    def _request(self, method: str, **asked: Any) -> Any:
+        return self._client.run(lambda fs: self._call(fs, method, **asked))
 
     async def _call(self, fs: Any, method: str, **asked: Any) -> Any:
         # Older releases of s3fs leave it to the caller to say that the requester pays.
@@ -117,6 +136,46 @@ class S3Store(BucketStore):
         self._client.close()
 
 
+class _Upload(Upload):
+    """A PUT, or the parts of a multipart upload."""
+
+    def __init__(self, store: S3Store, name: str, content_type: str) -> None:
+        self._store = store
+        self._name = name
+        self._content_type = content_type
+        self._id = ""
+        self._sent: list[dict[str, Any]] = []
+
+    @override
+    def whole(self, body: bytes) -> None:
+        self._ask("put_object", Body=body, IfNoneMatch="*", ContentType=self._content_type)
+
+    @override
+    def begin(self) -> None:
+        self._id = self._ask("create_multipart_upload", ContentType=self._content_type)["UploadId"]
+
+    @override
+    def add(self, part: bytes) -> None:
+        number = len(self._sent) + 1
+        reply = self._ask("upload_part", UploadId=self._id, PartNumber=number, Body=part)
+        # Where botocore adds checksums of parts, the end of the upload must name them.
+        told = {name: reply[name] for name in reply if name in _OF_A_PART}
+        self._sent.append({"PartNumber": number, **told})
+
+    @override
+    def finish(self) -> None:
+        sent = {"Parts": self._sent}
+        self._ask("complete_multipart_upload", UploadId=self._id, MultipartUpload=sent)
+
+    @override
+    def abort(self) -> None:
+        if self._id:
+            self._ask("abort_multipart_upload", UploadId=self._id)
+
+    def _ask(self, method: str, **asked: Any) -> Any:
+        return self._store._request(method, Key=self._name, **asked)
+
+
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what s3fs is made with: the caller's options, and what a lake needs besides."""
     settings = dict(options)
@@ -124,7 +183,9 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     region = settings.pop("region", None)
     if region:
         client["region_name"] = region
-    config = {"max_pool_connections": _CONNECTIONS, **settings.pop("config_kwargs", {})}
+    # Signed addresses would else have the old signature, which new buckets refuse.
+    config = {"max_pool_connections": _CONNECTIONS, "signature_version": "s3v4"}
+    config |= settings.pop("config_kwargs", {})
     # Ours are the only retries, so that what is counted is what was sent.
     config["retries"] = {"total_max_attempts": 1, "mode": "standard"}
     return {
@@ -156,7 +217,8 @@ def _filesystem(settings: Mapping[str, Any]) -> Any:
         raise UnsupportedStoreError(
             "botocore is too old to create exclusively: upgrade aiobotocore"
         )
-    filesystem.s3.meta.events.register("before-sign.s3.PutObject", _send_at_once)
+    for method in ("PutObject", "UploadPart"):
+        filesystem.s3.meta.events.register(f"before-sign.s3.{method}", _send_at_once)
     return filesystem
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakestore.errors import InputError, StorageError
+from lakestore.storage.uploads import Upload, send
 
 
 class UnreadableError(StorageError):
@@ -34,7 +35,7 @@ class StoredObject:
 
 
 class ObjectStore(ABC):
-    """Immutable objects under `/`-separated ASCII keys below one root.
+    """Immutable objects under `/`-separated keys below one root.
 
     A subset of what file systems and buckets can do, chosen so that each promise holds on all of
     them. Reads and listings see every object whose creation returned before they began. Safe to
@@ -62,6 +63,55 @@ class ObjectStore(ABC):
             UnknownOutcomeError: the object may or may not be there.
             StorageError: the object is not there.
         """
+
+    def upload(self, key: str, parts: Iterable[bytes], *, content_type: str) -> int:
+        """Create a payload durably and all at once; return how many bytes it has.
+
+        It may be empty. One of several megabytes is sent in parts as they come, of which no more
+        than a few are held at a time. Nobody sees any of it before all of it is there.
+
+        Args:
+            key: A name that was just drawn, so that nobody else ever writes there. Only some stores
+                would notice.
+            parts: The bytes, cut anyhow.
+            content_type: The MIME type that the store is told, if it takes note of any.
+
+        Raises:
+            AlreadyExistsError: the store has noticed that something else stands under `key`.
+            InputError: the content type is no line of ASCII, `parts` holds something else than
+                bytes, or too many of them.
+            ReadOnlyError: the store was opened for reading.
+            StorageError: it is not known to be there. To try again, draw another name.
+            Exception: whatever `parts` raises. Nothing is there, and parts were removed.
+        """
+        return send(self, key, parts, content_type)
+
+    @abstractmethod
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        """Return what `upload` makes its requests by; asks nothing of the store yet.
+
+        Raises:
+            ReadOnlyError: the store was opened for reading.
+        """
+
+    def uri(self, key: str) -> str:
+        """Return where the object is, as fsspec opens it: URL and key, nothing percent-encoded."""
+        return f"{self.url}/{key}"
+
+    def sign(self, key: str, expires: float) -> str:
+        """Return an HTTP address by which anybody can read the object, until it expires.
+
+        It need not be there. Credentials that expire sooner end the address with them.
+
+        Args:
+            key: The object.
+            expires: Seconds from now, up to a week.
+
+        Raises:
+            InputError: `expires` is out of bounds, or this store or its credentials sign nothing.
+            StorageError: the credentials could not be found or renewed.
+        """
+        raise InputError(f"only buckets sign addresses: s3:// and gs://. url={self.url!r}")
 
     @abstractmethod
     def get(self, key: str) -> bytes:
@@ -149,3 +199,18 @@ def check_range(start: int, length: int) -> None:
     """
     if start < 0 or length < 0:
         raise InputError(f"a range needs a start and a length of 0 or more. {start=} {length=}")
+
+
+LONGEST_SIGNED = 7 * 24 * 3600
+"""Seconds; neither S3 nor Google Cloud Storage takes signatures that hold longer."""
+
+
+def check_expires(expires: float) -> int:
+    """Return the whole seconds for which an address is signed.
+
+    Raises:
+        InputError: they are none, or more than a week.
+    """
+    if not 1 <= expires <= LONGEST_SIGNED:
+        raise InputError(f"an address is signed for 1 to {LONGEST_SIGNED} seconds. {expires=}")
+    return int(expires)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from lakestore.errors import ReadOnlyError
 from lakestore.storage.gate import Gate
 from lakestore.storage.metrics import Metrics
 from lakestore.storage.store import PAGE, ObjectStore, StoredObject
+from lakestore.storage.uploads import AroundUpload, Upload
 
 T = TypeVar("T")
 
@@ -27,6 +28,18 @@ class Wrapper(ObjectStore):
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
         self._inner.put_if_absent(key, body)
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        return self._inner.open_upload(key, content_type)
+
+    @override
+    def uri(self, key: str) -> str:
+        return self._inner.uri(key)
+
+    @override
+    def sign(self, key: str, expires: float) -> str:
+        return self._inner.sign(key, expires)
 
     @override
     def get(self, key: str) -> bytes:
@@ -72,6 +85,14 @@ class CountingStore(Wrapper):
     def put_if_absent(self, key: str, body: bytes) -> None:
         self._metrics.request("PUT", written=len(body))
         super().put_if_absent(key, body)
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        return AroundUpload(super().open_upload(key, content_type), self._count)
+
+    def _count(self, kind: str, written: int, call: Callable[[], None]) -> None:
+        self._metrics.request(kind, written=written)
+        call()
 
     @override
     def get(self, key: str) -> bytes:
@@ -129,6 +150,15 @@ class GatedStore(Wrapper):
         self._gate.outside(lambda: self._inner.put_if_absent(key, body))
 
     @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        upload = super().open_upload(key, content_type)
+        return AroundUpload(upload, lambda _kind, _written, call: self._gate.outside(call))
+
+    @override
+    def sign(self, key: str, expires: float) -> str:
+        return self._gate.outside(lambda: self._inner.sign(key, expires))
+
+    @override
     def get(self, key: str) -> bytes:
         return self._gate.outside(lambda: self._inner.get(key))
 
@@ -166,6 +196,10 @@ class ReadOnlyStore(Wrapper):
 
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
+        raise ReadOnlyError(f"the lake was opened with read_only=True. url={self.url!r}")
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
         raise ReadOnlyError(f"the lake was opened with read_only=True. url={self.url!r}")
 
     @override

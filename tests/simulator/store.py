@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from typing_extensions import override
 
 from lakestore.errors import AlreadyExistsError, NotFoundError, StorageError, UnknownOutcomeError
-from lakestore.storage import ObjectStore, StoredObject
+from lakestore.storage import ObjectStore, StoredObject, Upload
 from lakestore.storage.store import check_body, check_range
 from tests.simulator.scanning import is_at_once
 from tests.simulator.scheduler import Crashed, Life, Scheduler
@@ -111,8 +111,7 @@ class Bucket:
         self._keys: list[str] = []
 
     def put(self, key: str, body: bytes) -> None:
-        """Create an object, if nothing is there."""
-        check_body(key, body)
+        """Create an object, if nothing is there; payloads alone may be empty."""
         if key in self.objects:
             raise AlreadyExistsError(f"the name is taken. {key=}")
         self.objects[key] = (bytes(body), self._scheduler.now)
@@ -153,7 +152,14 @@ class RemoteStore(ObjectStore):
 
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
+        check_body(key, body)
         self._send("put", key, lambda: self._bucket.put(key, body))
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        return _RemoteUpload(
+            lambda body: self._send("put", key, lambda: self._bucket.put(key, body))
+        )
 
     @override
     def get(self, key: str) -> bytes:
@@ -327,3 +333,31 @@ def _outcome(kind: Kind, reply: object) -> str:
     if kind == "list" and isinstance(reply, list):
         return " ".join(short(stored.key, name=True) for stored in reply) or "nothing"
     return {"put": "created", "delete": "gone"}.get(kind, "read")
+
+
+class _RemoteUpload(Upload):
+    """Sends the whole object at its end; what comes before it changes nothing."""
+
+    def __init__(self, put: Callable[[bytes], None]) -> None:
+        self._put = put
+        self._parts: list[bytes] = []
+
+    @override
+    def whole(self, body: bytes) -> None:
+        self._put(body)
+
+    @override
+    def begin(self) -> None:
+        self._parts.clear()
+
+    @override
+    def add(self, part: bytes) -> None:
+        self._parts.append(part)
+
+    @override
+    def finish(self) -> None:
+        self._put(b"".join(self._parts))
+
+    @override
+    def abort(self) -> None:
+        self._parts.clear()

@@ -17,16 +17,19 @@ from typing import Any, Literal
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from lakestore import Lake, LakeSessionService
+from lakestore import Lake, LakeArtifactService, LakeSessionService
 from lakestore.adk.sync import SyncSessionService
 from lakestore.storage import LocalStore, MemoryStore
 from tests.support.killing_store import KillingStore, Moment, die_in_system_call
 from tests.support.session_writers import said
 
 USER, SESSION = "u", "s"
+FILE: Any = {"user_id": USER, "session_id": SESSION, "filename": "plan.txt"}
 DELTA: dict[str, Any] = {"k": 1, "user:k": 1, "app:k": 1}
 
-Step = Literal["append", "append without marker", "append three", "create", "delete"]
+Step = Literal[
+    "append", "append without marker", "append three", "create", "delete", "save", "delete file"
+]
 Where = Moment | Literal["in a system call", "in half a write"]
 
 
@@ -60,6 +63,12 @@ def step(service: SyncSessionService, session: Session, what: Step) -> None:
     scope = {"app_name": session.app_name, "user_id": session.user_id}
     if what == "create":
         service.create_session(**scope, session_id="new", state=dict(DELTA))
+    elif what == "save":
+        artifacts = LakeArtifactService(service.lake).sync
+        artifacts.save_artifact(**FILE, app_name=session.app_name, artifact={"text": "new"})
+    elif what == "delete file":
+        artifacts = LakeArtifactService(service.lake).sync
+        artifacts.delete_artifact(**FILE, app_name=session.app_name)
     elif what == "delete":
         service.delete_session(**scope, session_id=session.id)
     elif what == "append three":
@@ -90,7 +99,9 @@ def _warm_up() -> None:
     """Build what is built on first use, pydantic's validators above all, before children are."""
     with Lake(MemoryStore()) as lake:
         service = LakeSessionService(lake).sync
-        step(service, begin(service, "app"), "append")
+        session = begin(service, "app")
+        step(service, session, "append")
+        step(service, session, "save")
         service.get_session(app_name="app", user_id=USER, session_id=SESSION)
 
 

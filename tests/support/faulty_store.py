@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 from typing_extensions import override
 
 from lakestore.errors import AlreadyExistsError, NotFoundError, StorageError, UnknownOutcomeError
-from lakestore.storage import ObjectStore, StoredObject, UnreadableError
+from lakestore.storage import AroundUpload, ObjectStore, StoredObject, UnreadableError, Upload
 from tests.support.clocks import ManualClock
 
 R = TypeVar("R")
@@ -58,6 +58,21 @@ class AroundStore(ObjectStore):
     @override
     def put_if_absent(self, key: str, body: bytes) -> None:
         self.around("put", key, lambda: self.inner.put_if_absent(key, body))
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        def request(kind: str, _sent: int, call: Callable[[], None]) -> None:
+            self.around("put" if kind == "PUT" else "delete", key, call)
+
+        return AroundUpload(self.inner.open_upload(key, content_type), request)
+
+    @override
+    def uri(self, key: str) -> str:
+        return self.inner.uri(key)
+
+    @override
+    def sign(self, key: str, expires: float) -> str:
+        return self.inner.sign(key, expires)
 
     @override
     def get(self, key: str) -> bytes:
