@@ -14,6 +14,7 @@ from itertools import count
 import duckdb
 
 from lakestore.catalog import prices, statements
+from lakestore.catalog.artifact_tables import ArtifactTables
 from lakestore.catalog.keyed_tables import KeyedTables
 from lakestore.catalog.process import scratch
 from lakestore.catalog.views import View, definitions, literal
@@ -48,6 +49,7 @@ def _make(connection: duckdb.DuckDBPyConnection, script: str) -> None:
     for name in ("arrived", "packed", "given"):
         connection.unregister(name)
     KeyedTables(connection).create()
+    ArtifactTables(connection).create()
     connection.execute(script)
 
 

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestore.catalog import statements
+from lakestore.catalog.artifact_tables import ArtifactTables
 from lakestore.catalog.beginning import begin
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
 from lakestore.catalog.keyed_tables import KeyedTables
 from lakestore.catalog.process import DEFAULT_MEMORY, SETTINGS, Memory, let_go, reading
-from lakestore.catalog.views import VIEWS, View, quoted
+from lakestore.catalog.views import VIEWS, View, quoted, uri_macro
 from lakestore.errors import InputError
 from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME, StoreFiles
@@ -70,7 +71,7 @@ class Database:
                 which can be scanned where they lie, as `lakestore://<key>`, and not changed.
             views: What it shows.
             memory: What it may take.
-            as_of: Of keyed rows, show those that were there then.
+            as_of: Of keyed rows and artifacts, show those that were there then.
         """
         self._main = duckdb.connect(":memory:", config={**SETTINGS, **memory.settings(id(self))})
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
@@ -78,11 +79,13 @@ class Database:
         for name, value in reading(near=store.near).items():
             self._main.execute(f"SET GLOBAL {name} = {value}")
         begin(self._main, views)
+        self._main.execute(uri_macro(store.uri("-").removesuffix("-")))
         self.files = StoreFiles(store, unread)
         """The lake's objects as its queries read them."""
         self._main.register_filesystem(self.files)
         self._writer = self._main.cursor()
         self.keyed = KeyedTables(self._writer, as_of)
+        self.artifacts = ArtifactTables(self._writer, as_of)
         if guarded:
             self._main.execute(f"SET GLOBAL allowed_directories = ['{SCHEME}://']")
             self._main.execute("SET GLOBAL enable_external_access = false")
@@ -99,7 +102,7 @@ class Database:
     @property
     def changes(self) -> int:
         """How often what it shows may have changed, also inside a `change` that is not over."""
-        return self._changes + self.keyed.changes
+        return self._changes + self.keyed.changes + self.artifacts.changes
 
     @property
     def writer(self) -> duckdb.DuckDBPyConnection:

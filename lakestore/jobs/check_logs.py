@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from lakestore.errors import FormatError, NotFoundError, StorageError
 from lakestore.history.archive import Packed
 from lakestore.history.folding import Plan, decode_commit, decode_rollup, plan_of
+from lakestore.history.logged import SESSIONS, rows_of_logs
 from lakestore.history.rollup import Rollup
 from lakestore.history.view import SessionView, session_part
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.findings import COPY, Finding, Look
-from lakestore.jobs.listings import OBJECTS_AT_ONCE, Listed, logs_in, pieces, rows_of_logs
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, Listed, logs_in, pieces
 from lakestore.log.commits import LogFiles
 from lakestore.log.keys import (
     SessionKey,
@@ -100,7 +101,7 @@ class LogCheck:
         for _ in range(_ATTEMPTS):
             manifest = self._look.archive.newest(app_manifests(self._look.app))
             with suppress(NotFoundError):  # superseded since, and swept
-                return manifest, rows_of_logs(self._look.archive, manifest, logs)
+                return manifest, rows_of_logs(self._look.archive, SESSIONS, manifest, logs)
         raise StorageError(
             f"runs changed faster than they could be read. key={app_runs(self._look.app)!r}"
         )

@@ -16,8 +16,9 @@ from lakestore.errors import NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, KEYED, STATE, Archive, Keyed
 from lakestore.history.entries import decode_entry
 from lakestore.history.environment import Environment
+from lakestore.history.logged import SESSIONS, rows_of_logs
 from lakestore.history.needless import Age, is_held, needless_by_pack, needless_by_rollup
-from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces
 from lakestore.jobs.removing import Remover
 from lakestore.log.entries import name_of, parse_entry
 from lakestore.log.keys import (
@@ -83,7 +84,7 @@ class Covered:
         """
         listed = self._env.store.list(app_logs(self._manifest.app_name))
         for piece in pieces(logs_in(listed), OBJECTS_AT_ONCE):
-            rows = rows_of_logs(self._archive, self._manifest, [log for log, _ in piece])
+            rows = rows_of_logs(self._archive, SESSIONS, self._manifest, [log for log, _ in piece])
             needless = [one for log, listed in piece for one in self._needless(log, listed, rows)]
             for kind, is_rollup in (("commits", False), ("rollups", True)):
                 chosen = [one for one in needless if _is_rollup(one) == is_rollup]

@@ -314,7 +314,7 @@ def _old_rows(
     else:
         pack_fresh(lake, app, running)
     manifest, done = archive.newest(app_manifests(app)), Pruned()
-    for row in archive.rows_in(kind, app, manifest.table(kind.name).runs, *_span(user)):
+    for row in archive.rows_in(kind, app, manifest.table(kind.name).runs, *span_of(user)):
         if is_old(row):
             old.pop(kind.place(row), None)
             done.add(1, _row_bytes(kind, row))
@@ -325,7 +325,8 @@ def _old_rows(
     return done
 
 
-def _span(user_id: str | None) -> tuple[Place, Place]:
+def span_of(user_id: str | None) -> tuple[Place, Place]:
+    """Return the first and last place of a user's rows, or (None) of all."""
     return (FIRST, LAST) if user_id is None else ((user_id, ""), (user_id, LAST[1]))
 
 

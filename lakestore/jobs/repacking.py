@@ -166,7 +166,7 @@ class _Moving:
     row: SessionRow
     parts: dict[Segment, Part] = field(default_factory=dict)
 
-    def change(self, stored: StoredPack) -> Change:
+    def change(self, stored: StoredPack) -> Change[SessionRow]:
         """Return what the session becomes with the pack that was stored."""
         segments = [
             new

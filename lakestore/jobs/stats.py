@@ -12,9 +12,10 @@ from typing import Any
 from lakestore.checks import check_number
 from lakestore.errors import FormatError, NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, KEYED, STATE, Keyed
+from lakestore.history.logged import SESSIONS, rows_of_logs
 from lakestore.jobs.apps import chosen_apps
 from lakestore.jobs.by_user import Figures, Users
-from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces
 from lakestore.jobs.progress import Progress, Watch, unwatched
 from lakestore.jobs.running import check_lake
 from lakestore.lake import Lake
@@ -250,7 +251,7 @@ class _Counting:
     def _count_logs(self, manifest: Manifest) -> None:
         listed = self._store.list(app_logs(self._stats.app_name))
         for piece in pieces(logs_in(listed), OBJECTS_AT_ONCE):
-            rows = rows_of_logs(self._archive, manifest, [log for log, _ in piece])
+            rows = rows_of_logs(self._archive, SESSIONS, manifest, [log for log, _ in piece])
             for log, objects in piece:
                 self._count_log(log, objects, rows.get(log))
 

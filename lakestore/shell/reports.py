@@ -36,6 +36,9 @@ def compact_lines(report: Any) -> Iterator[str]:
         f"packed {plural(report.events, 'row')} of {plural(report.sessions, 'session')}"
         f" into {byte_size(report.packed_bytes)}  ({report.elapsed_ms / 1_000:.1f} s)"
     )
+    artifacts = getattr(report, "artifacts", 0)
+    if artifacts:
+        yield f"packed what is new of {plural(artifacts, 'artifact')}"
     repacked = getattr(report, "repacked_bytes", 0)
     if repacked:
         yield f"rewrote {byte_size(repacked)} of older packs"
@@ -43,7 +46,12 @@ def compact_lines(report: Any) -> Iterator[str]:
 
 def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what was pruned, or would be."""
-    things = {"state": ("key",), "telemetry": ("measurement",), "memory": ("memory", "memories")}
+    things = {
+        "state": ("key",),
+        "telemetry": ("measurement",),
+        "memory": ("memory", "memories"),
+        "artifacts": ("version of artifacts", "versions of artifacts"),
+    }
     thing = things.get(report["table"], (report["table"].removesuffix("s"),))
     verb = "would prune" if report["dry_run"] else "pruned"
     yield (
@@ -94,7 +102,7 @@ def sweep_lines(report: SweepReport) -> Iterator[str]:
         yield f"{verb} nothing: all that is there is needed, or too young"
     if report.named:
         yield (
-            f"{plural(report.named, 'pack or run', 'packs and runs')} of jobs that died:"
+            f"{plural(report.named, 'object')} that nothing refers to"
             f" {'would be' if report.dry_run else 'are'} named, a later sweep deletes them"
         )
     if report.failures:
