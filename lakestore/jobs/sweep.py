@@ -23,6 +23,7 @@ from lakestore.jobs.origins import Origins
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
 from lakestore.jobs.running import check_lake
+from lakestore.jobs.sweep_payloads import PayloadSweep
 from lakestore.lake import Lake
 from lakestore.log.keys import (
     PROOFS,
@@ -55,7 +56,7 @@ class SweepReport:
     """What a sweep did, or, in a dry run, would do."""
 
     deleted: Mapping[str, Swept]
-    """By kind: commits, rollups, entries, packs, runs, manifests, proofs."""
+    """By kind: commits, rollups, entries, payloads, packs, runs, manifests, drafts, proofs."""
     named: int
     """Packs and runs of jobs that died, named to be deleted by a later sweep."""
     failures: int
@@ -244,13 +245,21 @@ class _AppSweep:
 
     def _sweep(self, orphans: Sequence[StoredObject]) -> None:
         manifests = self._manifests()
-        old = [number for number, stored in manifests.items() if self._age.reaches(stored)]
-        covering = self._read(max(old)) if old else Manifest(self._app, 0)
-        created = manifests[covering.number].modified if old else 0.0
+        covering = self._covering(self._age, manifests)
+        created = manifests[covering.number].modified if covering.number else 0.0
         # Logs first: reading what covers them proves the runs, whose forerunners may go after.
         covered = Covered(self._env, self._archive, covering, created, self._age, self._remover)
         covered.sweep_logs()
         covered.sweep_entries()
+        PayloadSweep(
+            self._env,
+            self._archive,
+            self._app,
+            self._age,
+            self._now,
+            lambda age: self._covering(age, self._manifests()),
+            self._remover,
+        ).run()
         would_be_named = orphans if self._dry_run and self._age.reaches_all else ()
         self._sweep_doomed(covering, would_be_named)
         last = covering.number + bool(would_be_named)
@@ -265,6 +274,11 @@ class _AppSweep:
             for stored in self._env.store.list(prefix)
         )
         return {number: stored for number, stored in listed if number is not None}
+
+    def _covering(self, age: Age, manifests: Mapping[int, StoredObject]) -> Manifest:
+        """Return the newest of some manifests that is old enough; number 0 for none."""
+        old = [number for number, stored in manifests.items() if age.reaches(stored)]
+        return self._read(max(old)) if old else Manifest(self._app, 0)
 
     def _read(self, number: int) -> Manifest:
         newest = self._archive.newest(app_manifests(self._app))
