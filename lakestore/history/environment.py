@@ -30,7 +30,8 @@ class Environment:
     rollups: bool
     """Whether this process writes rollups of long logs and folds of many entries."""
     cache_bytes: int
-    """Bytes that each of the caches, of sessions, packed events and artifacts, may hold."""
+    """Bytes that each of the caches may hold: of sessions, of row groups of packs, of artifacts, of
+    payloads of events."""
 
     def put_new(self, key: str, body: bytes) -> None:
         """Create an object under a name that was just drawn.

@@ -18,6 +18,7 @@ from lakestore.jobs.check_entries import check_entries
 from lakestore.jobs.check_files import FileCheck, is_readable
 from lakestore.jobs.check_logs import LogCheck
 from lakestore.jobs.check_packed import PackedCheck
+from lakestore.jobs.check_payloads import PayloadCheck
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.findings import COPY, Finding, Findings, Look
 from lakestore.jobs.progress import Watch, unwatched
@@ -62,6 +63,7 @@ def check(
     *,
     app_name: str | None = None,
     repair: bool = False,
+    deep: bool = False,
     progress: Watch | None = None,
 ) -> CheckReport:
     """Read everything and prove that it fits together; memory does not grow with the lake.
@@ -71,6 +73,8 @@ def check(
         app_name: Only this app; None for all, and what is in no app.
         repair: Also mend what can be mended without losing anything: put shared state that a
             commit holds and no entry does.
+        deep: Also read the bytes that are stored beside events, and compare their digests; if not,
+            their sizes are.
         progress: Is called now and then.
 
     Raises:
@@ -78,13 +82,14 @@ def check(
         StorageError: the store failed.
     """
     check_lake(lake)
+    check_flag("deep", deep)
     if check_flag("repair", repair) and lake.read_only:
         raise InputError("a lake that was opened with read_only=True cannot be repaired")
     before, started = lake.metrics.requests, lake.clock.elapsed()
     findings = Findings()
     apps = chosen_apps(lake, app_name)
     looks = [
-        _check_app(lake.environment, app, findings, progress or unwatched, repair=repair)
+        _check_app(lake.environment, app, findings, progress or unwatched, repair, deep)
         for app in apps
     ]
     if app_name is None:
@@ -104,7 +109,12 @@ def check(
 
 
 def _check_app(
-    environment: Environment, app: str, findings: Findings, watch: Watch, *, repair: bool
+    environment: Environment,
+    app: str,
+    findings: Findings,
+    watch: Watch,
+    repair: bool,
+    deep: bool,
 ) -> Look:
     # Nothing that this process has read before may hide what is missing now, and a check writes
     # nothing that it was not asked for.
@@ -113,14 +123,14 @@ def _check_app(
     manifest = FileCheck(look).run()
     if manifest is None:
         return look
-    state = StateCheck(look)
+    state, payloads = StateCheck(look), PayloadCheck(look, deep=deep)
     readable = is_readable(look, manifest)
     state.read_entries(manifest if readable else None)
     if readable:
         try:
             if manifest.number:
-                PackedCheck(look, state).run(manifest)
-            LogCheck(look, state).run()
+                PackedCheck(look, state, payloads).run(manifest)
+            LogCheck(look, state, payloads).run()
         except FormatError as error:  # a run that was whole a moment ago
             findings.add(_unproven(app_logs(app), error))
     state.finish(manifest)

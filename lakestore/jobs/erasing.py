@@ -17,6 +17,7 @@ from lakestore.history.archive import EVENTS, KEYED, LAST, STATE, Kind, Packed, 
 from lakestore.history.erased import Sourced, origin_digest
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
+from lakestore.jobs.payload_traces import payload_traces
 from lakestore.jobs.progress import Progress, counted
 from lakestore.jobs.rewriting import Rewriter
 from lakestore.jobs.running import Running, check_lake
@@ -253,6 +254,7 @@ class Eraser:
             ),
             *sorted((files & doomed) - named),
             *traces.drafts(),
+            *self._payloads(),
             # A number that was superseded only now may still be created by a slow job.
             *traces.manifests(self._published),
         ]
@@ -272,13 +274,18 @@ class Eraser:
         entries = (key for _, key, _ in traces.entries())
         manifests = traces.manifests(self._newest())
         files = (*traces.packs(), *traces.runs(), *traces.drafts())
-        found = {*traces.logs(), *entries, *files, *manifests}
+        found = {*traces.logs(), *entries, *files, *manifests, *self._payloads()}
         return tuple(sorted(found))
 
-    def _traces(self) -> Traces:
+    def _payloads(self) -> list[str]:
+        return payload_traces(self._lake, self._app, self._user, self._erased())
+
+    def _erased(self) -> dict[str, ErasedRow]:
         # What an earlier attempt erased too, of which nothing but digests is left.
-        erased = {**self._archive.erased(self._newest()), **self._gone}
-        return Traces(self._store, self._app, self._user, erased, self._clean)
+        return {**self._archive.erased(self._newest()), **self._gone}
+
+    def _traces(self) -> Traces:
+        return Traces(self._store, self._app, self._user, self._erased(), self._clean)
 
     def _newest(self) -> Manifest:
         return replace(self._archive.newest(app_manifests(self._app)), app_name=self._app)

@@ -24,8 +24,10 @@ from lakestore.log.entries import name_of, parse_entry
 from lakestore.log.keys import (
     app_logs,
     app_manifests,
+    app_objects,
     app_packs,
     app_runs,
+    log_of_object,
     manifest_key,
     parse_log,
     parse_log_name,
@@ -109,6 +111,10 @@ class AppStats:
     @property
     def objects_packed(self) -> int:
         """About how many objects there are then."""
+        return self._without_payloads + self.total.payloads
+
+    @property
+    def _without_payloads(self) -> int:
         # Entries have a run of their rows, and one of which entries these were.
         runs = max(self.runs, 1 + 2 * bool(self.entries or self.other_entries))
         return self.packs + self._has_fresh + runs + 1 if self.objects else 0
@@ -120,7 +126,7 @@ class AppStats:
             return False
         return (
             self.requests_now >= 2 * self.requests_packed
-            or self.total.fresh_objects >= 10 * self.objects_packed
+            or self.total.fresh_objects >= 10 * self._without_payloads
         )
 
     @property
@@ -222,6 +228,7 @@ class _Counting:
             self._count_packed(manifest)
         self._count_logs(manifest)
         self._count_entries(manifest)
+        self._count_payloads()
         found.user_count, found.users = self._users.count(), self._users.largest(users)
         return found
 
@@ -290,6 +297,14 @@ class _Counting:
                     self._add(one)
                     if parse_entry(one.key) is not None:
                         self._count_entry(kind, one, name_of(one.key) not in packed, both)
+
+    def _count_payloads(self) -> None:
+        for one in self._store.list(app_objects(self._stats.app_name)):
+            self._add(one)
+            log = log_of_object(one.key)
+            for figures in self._both(user_in(log)) if log else ():
+                figures.payloads += 1
+                figures.payload_bytes += one.size
 
     def _count_entry(
         self, kind: Keyed[Any], one: StoredObject, fresh: bool, both: Sequence[Figures]

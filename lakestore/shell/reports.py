@@ -176,6 +176,9 @@ def _app_lines(app: AppStats, room: int) -> Iterator[str]:
         f"  packed    {plural(total.events, 'event')}, {byte_size(total.packed_bytes)}"
         f" in {plural(app.packs, 'pack')} and {plural(app.runs, 'run')}{dead}"
     )
+    if total.payloads:
+        size = byte_size(total.payload_bytes)
+        yield f"  payloads  {plural(total.payloads, 'object')}, {size}: bytes beside events"
     yield f"  fresh     {_fresh(app) if total.fresh_objects else 'nothing: all is packed'}"
     yield (
         f"  to sweep  {plural(total.covered_objects, 'object')},"
