@@ -119,9 +119,13 @@ class Mover:
             self._places[one.digest] = key
             self.bodies[key] = one.body
         near = self._env.store.near
-        self._env.pool.map(lambda it: self._env.put_new(it[0], it[1].body), new, near=near)
+        self._env.pool.map(self._put, new, near=near)
         for key, one in new:
             self._payloads.keep(key, one.body)
+
+    def _put(self, new: tuple[str, _Large]) -> None:
+        key, one = new
+        self._env.upload_new(key, [one.body], one.inline.mime_type)
 
     def _known(self, wanted: set[Digest]) -> dict[Digest, str]:
         """Return where events that are sure to be there have some bytes already.
