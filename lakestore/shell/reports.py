@@ -63,7 +63,7 @@ def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:
 def erase_lines(receipt: Any, grace: float) -> Iterator[str]:
     """Yield what was erased, and what is left to do in a lake of that grace."""
     if receipt.is_empty:
-        yield f"nothing of this user is there: no session, state or memory; {receipt.status}"
+        yield f"nothing of this user is there: no session, file, state or memory; {receipt.status}"
     else:
         yield _erased(receipt)
     if receipt.left:
@@ -82,7 +82,8 @@ def second_look(receipt: Any, grace: float) -> str:
 
 def _erased(receipt: Any) -> str:
     return (
-        f"erased {plural(len(receipt.sessions), 'session')};"
+        f"erased {plural(len(receipt.sessions), 'session')}"
+        f" and {plural(len(receipt.artifacts), 'artifact')};"
         f" {plural(len(receipt.removed), 'object')} deleted; {receipt.status}"
     )
 
