@@ -121,9 +121,10 @@ def sweep(
 @url_argument
 @app_option
 @click.option("--repair", is_flag=True, help="Mend what can be mended without losing anything.")
+@click.option("--deep", is_flag=True, help="Also read payloads, and compare their digests.")
 @json_option
 @stops_with("a check changes nothing but what --repair mends; the same command begins again")
-def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
+def check(url: str, app_name: str | None, repair: bool, deep: bool, as_json: bool) -> None:
     """Read a whole lake and tell what in it is not as it should be.
 
     Tells of each thing what it costs and how to mend it. Ends with 1 if something is lost or left
@@ -134,7 +135,7 @@ def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
 
     with opened(url, read_only=not repair) as lake, watched(lake) as how:
         require(lake, app_name)
-        report = run(lake, app_name=app_name, repair=repair, **how)
+        report = run(lake, app_name=app_name, repair=repair, deep=deep, **how)
     print_lines([to_json(report)] if as_json else check_lines(report, terminal_width()))
     sys.exit(0 if report.healthy else 1)
 

@@ -125,7 +125,8 @@ def check_lines(report: CheckReport, room: int) -> Iterator[str]:
         yield f"and {more:,} more"
     yield (
         f"read {plural(report.objects, 'object')}: {plural(report.apps, 'app')},"
-        f" {plural(report.sessions, 'session')}, {plural(report.events, 'row')}"
+        f" {plural(report.sessions, 'session')}, {plural(report.events, 'row')},"
+        f" {plural(report.artifacts, 'artifact')}"
     )
     yield _cost(report.requests, report.elapsed_ms)
     found = [f"{report.counts[name]:,} {name}" for name in order[:2] if report.counts.get(name)]
@@ -177,6 +178,9 @@ def _app_lines(app: AppStats, room: int) -> Iterator[str]:
         f"  packed    {plural(total.events, 'event')}, {byte_size(total.packed_bytes)}"
         f" in {plural(app.packs, 'pack')} and {plural(app.runs, 'run')}{dead}"
     )
+    if total.artifacts or total.payloads:
+        size = byte_size(total.payload_bytes)
+        yield f"  files     {plural(total.artifacts, 'artifact')}, {size} of payloads"
     yield f"  fresh     {_fresh(app) if total.fresh_objects else 'nothing: all is packed'}"
     yield (
         f"  to sweep  {plural(total.covered_objects, 'object')},"
@@ -207,6 +211,7 @@ def _fresh(app: AppStats) -> str:
         (app.total.fresh_commits, f"{commits} of {plural(app.fresh_sessions, 'session')}"),
         (app.entries, f"{plural(app.entries, 'entry', 'entries')} of state"),
         (app.other_entries, f"{others} of memory, telemetry"),
+        (app.fresh_artifacts, f"commits of {plural(app.fresh_artifacts, 'artifact')}"),
     ]
     told = ", ".join(text for count, text in parts if count) or parts[0][1]
     return f"{told}, not packed yet: {byte_size(app.total.fresh_bytes)}"
