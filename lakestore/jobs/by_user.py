@@ -30,8 +30,10 @@ class Figures:
     too: a sweep deletes them in its time."""
     covered_bytes: int = 0
     """Their bytes."""
+    artifacts: int = 0
+    """Living artifacts, as far as they are packed, and all of which nothing is."""
     payloads: int = 0
-    """Objects with bytes of events that are stored beside them."""
+    """Objects with the bytes of artifacts, or of events, beside which they are stored."""
     payload_bytes: int = 0
     """Their bytes."""
 

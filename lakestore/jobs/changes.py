@@ -24,6 +24,7 @@ from lakestore.history.archive import (
     Place,
 )
 from lakestore.history.environment import Environment
+from lakestore.history.erased import newest_of
 from lakestore.history.logged import FILES, LOGGED, SESSIONS, Logged, LogRow, rows_at
 from lakestore.history.runs import ARTIFACTS
 from lakestore.jobs.erasure import Keep
@@ -219,6 +220,8 @@ class Publisher:
         self.published_rows = {kind.name: frozenset(found) for kind, found in rows.items()}
         ends = {kind.name: fresh.ends(kind, found) for kind, found in rows.items()}
         forgotten = self._forgotten(newest, changes.forgotten)
+        known = newest_of(self._archive.erased(newest), changes.erased)
+        changes = replace(changes, erased={it: known[it] for it in changes.erased})
         keep = Keep(changes.erased, forgotten, changes.pruned, ends)
         looked = max(changes.looked or 0, newest.looked)
         named: tuple[object, ...] = (*kept.values(), *rows.values(), keep)

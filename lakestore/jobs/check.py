@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 
 from lakestore.checks import check_flag
 from lakestore.errors import FormatError, InputError, LakeError
-from lakestore.history.archive import Archive
+from lakestore.history.archive import EVENTS, Archive
 from lakestore.history.environment import Environment
+from lakestore.history.logged import FILES
+from lakestore.history.runs import ARTIFACTS
 from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.check_artifacts import ArtifactCheck
 from lakestore.jobs.check_entries import check_entries
 from lakestore.jobs.check_files import FileCheck, is_readable
 from lakestore.jobs.check_logs import LogCheck
@@ -40,6 +43,8 @@ class CheckReport:
     """Sessions that were proven, deleted ones too."""
     events: int
     """Event rows that were read, in packs and logs."""
+    artifacts: int
+    """Artifacts that were proven, deleted ones too."""
     objects: int
     """Objects that were read."""
     findings: Sequence[Finding]
@@ -73,8 +78,7 @@ def check(
         app_name: Only this app; None for all, and what is in no app.
         repair: Also mend what can be mended without losing anything: put shared state that a
             commit holds and no entry does.
-        deep: Also read the bytes that are stored beside events, and compare their digests; if not,
-            their sizes are.
+        deep: Also read payloads, and compare their digests; if not, their sizes are.
         progress: Is called now and then.
 
     Raises:
@@ -99,6 +103,7 @@ def check(
         len(apps),
         sum(look.sessions for look in looks),
         sum(look.events for look in looks),
+        sum(look.artifacts for look in looks),
         sum(look.objects for look in looks),
         tuple(findings.kept),
         dict(findings.counts),
@@ -124,7 +129,7 @@ def _check_app(
     if manifest is None:
         return look
     state, payloads = StateCheck(look), PayloadCheck(look, deep=deep)
-    readable = is_readable(look, manifest)
+    readable = is_readable(look, manifest, EVENTS)
     state.read_entries(manifest if readable else None)
     if readable:
         try:
@@ -132,16 +137,21 @@ def _check_app(
                 PackedCheck(look, state, payloads).run(manifest)
             LogCheck(look, state, payloads).run()
         except FormatError as error:  # a run that was whole a moment ago
-            findings.add(_unproven(app_logs(app), error))
+            findings.add(_unproven("sessions", app_logs(app), error))
+    if is_readable(look, manifest, ARTIFACTS):
+        try:
+            ArtifactCheck(look, deep=deep).run()
+        except FormatError as error:
+            findings.add(_unproven("artifacts", FILES.logs(app), error))
     state.finish(manifest)
     check_entries(look, manifest)
     return look
 
 
-def _unproven(key: str, error: LakeError) -> Finding:
+def _unproven(what: str, key: str, error: LakeError) -> Finding:
     return Finding(
         "lost",
-        "unproven sessions",
+        f"unproven {what}",
         key,
         str(error),
         "what is packed of the app cannot be read to the end",

@@ -119,7 +119,7 @@ class Covered:
         if pack_id not in self._proven:
             pack = self._manifest.table(EVENTS.name).pack(pack_id)
             key = pack_key(self._manifest.app_name, EVENTS.name, pack_id)
-            whole = digest_of(self._env, key, pack) == pack.digest
+            whole = digest_of(self._env, key, pack.size) == pack.digest
             if not whole:
                 self._remover.note(f"a pack is damaged; what it was made of stays. {key=}")
             self._proven[pack_id] = whole
@@ -158,7 +158,7 @@ class Covered:
     def _is_whole_run(self, kind: Keyed[Any], run: StoredFile) -> bool:
         key = run_key(self._manifest.app_name, kind.name, run.id)
         if key not in self._proven:
-            self._proven[key] = digest_of(self._env, key, run) == run.digest
+            self._proven[key] = digest_of(self._env, key, run.size) == run.digest
         return self._proven[key]
 
     def _old_part(self, listed: Sequence[StoredObject]) -> _OldPart:
@@ -205,11 +205,11 @@ class Covered:
             return []
 
 
-def digest_of(environment: Environment, key: str, file: StoredFile) -> str:
-    """Return the SHA-256 of a pack or run, read in pieces; "" if it is not there, or too short."""
+def digest_of(environment: Environment, key: str, size: int) -> str:
+    """Return the SHA-256 of an object, read in pieces; "" if it is not there, or too short."""
     digest = sha256()
-    for start in range(0, file.size, _READ_BYTES):
-        length = min(_READ_BYTES, file.size - start)
+    for start in range(0, size, _READ_BYTES):
+        length = min(_READ_BYTES, size - start)
         try:
             body = environment.store.get_range(key, start, length)
         except (NotFoundError, UnreadableError):

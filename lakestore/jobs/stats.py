@@ -14,6 +14,7 @@ from lakestore.errors import FormatError, NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, KEYED, STATE, Keyed
 from lakestore.history.logged import SESSIONS, rows_of_logs
 from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.artifact_stats import count_listed, count_packed
 from lakestore.jobs.by_user import Figures, Users
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces
 from lakestore.jobs.progress import Progress, Watch, unwatched
@@ -80,6 +81,8 @@ class AppStats:
     """Those of them that all users share."""
     other_entries: int = 0
     """Those of memory and telemetry; opening a session reads none of them, and SQL each."""
+    fresh_artifacts: int = 0
+    """Artifacts with something that is not packed; SQL reads a commit of each."""
 
     @property
     def requests_now(self) -> int:
@@ -101,7 +104,8 @@ class AppStats:
     def sql_now(self) -> int:
         """Requests of the first query of a new process, at most: one an object that is fresh."""
         packed = _PACKED_GETS if self.runs else 0
-        return _SQL_LISTS + packed + self.total.fresh_commits + self.other_entries
+        fresh = self.total.fresh_commits + self.other_entries + self.fresh_artifacts
+        return _SQL_LISTS + packed + fresh
 
     @property
     def sql_packed(self) -> int:
@@ -132,7 +136,8 @@ class AppStats:
     @property
     def _has_fresh(self) -> bool:
         """Whether compaction would find anything to pack."""
-        return bool(self.fresh_sessions or self.entries or self.other_entries)
+        fresh = self.fresh_sessions or self.fresh_artifacts
+        return bool(fresh or self.entries or self.other_entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +234,7 @@ class _Counting:
         self._count_logs(manifest)
         self._count_entries(manifest)
         self._count_payloads()
+        self._count_artifacts(manifest)
         found.user_count, found.users = self._users.count(), self._users.largest(users)
         return found
 
@@ -305,6 +311,14 @@ class _Counting:
             for figures in self._both(user_in(log)) if log else ():
                 figures.payloads += 1
                 figures.payload_bytes += one.size
+
+    def _count_artifacts(self, manifest: Manifest) -> None:
+        count_packed(self._archive, manifest, self._both)
+        counted = (self._store, self._archive, manifest, self._stats.app_name, self._both)
+        for one, is_fresh in count_listed(*counted):
+            self._stats.fresh_artifacts += is_fresh
+            for stored in (*one.commits.values(), *one.payloads):
+                self._add(stored)
 
     def _count_entry(
         self, kind: Keyed[Any], one: StoredObject, fresh: bool, both: Sequence[Figures]

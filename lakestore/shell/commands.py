@@ -121,7 +121,7 @@ def sweep(
 @url_argument
 @app_option
 @click.option("--repair", is_flag=True, help="Mend what can be mended without losing anything.")
-@click.option("--deep", is_flag=True, help="Also read the bytes that are stored beside events.")
+@click.option("--deep", is_flag=True, help="Also read payloads, and compare their digests.")
 @json_option
 @stops_with("a check changes nothing but what --repair mends; the same command begins again")
 def check(url: str, app_name: str | None, repair: bool, deep: bool, as_json: bool) -> None:
