@@ -233,6 +233,8 @@ class LakeSessionService(BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         """Append one event: 1 PUT, and 1 more for each of `user:` and `app:` that it sets.
 
+        With a `payload_threshold` 1 PUT besides for each large image that the session has not had.
+
         Partial events are not stored. An event that the session holds already, or that is the
         stored next one, is a re-delivery and accepted once. On failure `session` and `event` stay
         as they were.

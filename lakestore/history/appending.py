@@ -16,7 +16,7 @@ from lakestore.history.drafts import Draft, Landed, RowMaker, bodies_of, not_in
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_commit
 from lakestore.history.loading import Loader
-from lakestore.history.moving import Mover, prove
+from lakestore.history.moving import STAYS, Mover, Stays, prove
 from lakestore.history.payloads import Payloads
 from lakestore.history.refusals import missing, stale
 from lakestore.history.shared import SharedState
@@ -104,8 +104,10 @@ class Appends(ABC):
                 self._extend(key, marker, rows, started)
                 return Landed(Marker(rows[0].version, rows[0].token, started), tuple(found))
 
-    def _mover(self, key: SessionKey, marker: Marker, threshold: int | None) -> Mover:
-        view = None if threshold is None else self._cache.get(key.log)
+    def _mover(self, key: SessionKey, marker: Marker, threshold: int | None) -> Mover | Stays:
+        if threshold is None:
+            return STAYS
+        view = self._cache.get(key.log)
         if view is not None and (view.version, view.token) != (marker.version, marker.token):
             view = None
         return Mover(self._env, self.archive, self.payloads, key, threshold, view)
@@ -129,7 +131,8 @@ class Appends(ABC):
             return []
         rows = view.newest or view.events(1)
         found = [row for row in rows if any(draft.is_text_of(row) for draft in drafts)]
-        self._prove(key, found, bodies_of(found, drafts))
+        if found:
+            self._prove(key, found, bodies_of(found, drafts))
         return found
 
     def _catch_up(self, key: SessionKey, marker: Marker) -> tuple[Marker, list[EventRow] | None]:

@@ -53,7 +53,10 @@ class Draft:
         """
         if not row.payloads:
             return self.event_json
-        places = InlineTexts(self.event_json)
+        try:
+            places = InlineTexts(self.event_json)
+        except (ValueError, RecursionError):  # nothing can have been moved out of it
+            return None
         for payload in row.payloads:
             found = decoded(places.text_at(payload.path) or "", payload.size - 1)
             if found is None or sha256(found[0]).hexdigest() != payload.sha256:

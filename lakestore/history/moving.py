@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from mimetypes import MimeTypes
+from types import MappingProxyType
 
 from lakestore.errors import NotFoundError, UnknownOutcomeError
 from lakestore.history.archive import Archive
@@ -65,7 +66,7 @@ class Mover:
         archive: Archive,
         payloads: Payloads,
         key: SessionKey,
-        threshold: int | None,
+        threshold: int,
         view: SessionView | None,
     ) -> None:
         """Begin an append to a session.
@@ -75,7 +76,7 @@ class Mover:
             archive: The lake's.
             payloads: The lake's.
             key: The session.
-            threshold: How many bytes of one may stay in an event; None: all stay.
+            threshold: How many bytes of one may stay in an event.
             view: What the append builds on, if it is known.
         """
         self._env = environment
@@ -97,8 +98,6 @@ class Mover:
         Raises:
             StorageError: they were not stored, or (`UnknownOutcomeError`) they may have been.
         """
-        if self._threshold is None:
-            return list(rows)
         found = [_large_ones(row, self._threshold) for row in rows]
         large = {one.digest: one for some in found for one in some[1]}
         self._store([one for digest, one in large.items() if digest not in self._places])
@@ -170,6 +169,20 @@ class Mover:
         """
         limits, elapsed = self._env.limits, self._env.clock.elapsed() - self._since
         return not self.bodies or elapsed <= limits.grace - limits.view_age
+
+
+class Stays:
+    """Moves nothing."""
+
+    bodies: Mapping[str, bytes] = MappingProxyType({})
+    is_sure = True
+
+    def moved(self, rows: list[EventRow]) -> list[EventRow]:
+        """Return the rows as they are."""
+        return rows
+
+
+STAYS = Stays()
 
 
 def prove(

@@ -121,10 +121,12 @@ def _portions(contents: Sequence[Content]) -> Iterator[list[Content]]:
 
 def _filled(row: EventRow, bodies: Mapping[str, bytes]) -> EventRow:
     """Return a row as it was before bytes were moved out of it, as far as they are there."""
-    places = InlineTexts(row.event_json or "{}")
-    texts = {
-        it.path: encoded(bodies[it.key], it.encoding)
-        for it in row.payloads
-        if it.key in bodies and places.text_at(it.path) is not None
-    }
-    return replace(row, event_json=places.with_texts(texts), payloads=())
+    try:
+        places = InlineTexts(row.event_json or "{}")
+        wanted = [it for it in row.payloads if it.key in bodies]
+        texts = {it.path: encoded(bodies[it.key], it.encoding) for it in wanted}
+        return replace(row, event_json=places.with_texts(texts), payloads=())
+    except (ValueError, KeyError, RecursionError):  # of another program
+        keys = [it.key for it in row.payloads]
+        logger.error("an event has no place for bytes that it refers to. keys=%r", keys)
+        return replace(row, payloads=())

@@ -5,24 +5,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestore import Lake, LakeSessionService
 from lakestore.errors import InputError, StorageError
+from lakestore.jobs import History, compact, rebuild_memory
+from lakestore.log.keys import SessionKey, commit_key
 from lakestore.storage import MemoryStore
+from lakestore.tables.events import decode, encode_commit
 from tests.support import strategies
 from tests.support.aging import APP, USER
 from tests.support.clocks import ManualClock
 from tests.support.faulty_store import FailingStore, LostReplyStore, Nth
 from tests.support.payloads import OBJECTS, THRESHOLD, PayloadLake, bytes_of, image
+
+KEY = SessionKey(APP, USER, "s1")
 
 
 @pytest.fixture
@@ -65,8 +73,6 @@ class TestEvents:
         self, events: list[Event], answer: dict[str, Any], threshold: int, packs: bool
     ) -> None:
         """Whatever they hold, wherever the threshold is, by services with and without one."""
-        from lakestore.jobs import compact
-
         lake = PayloadLake(MemoryStore())
         lake.threshold = threshold
         service = lake.service_of(lake.lake)
@@ -156,8 +162,6 @@ class TestEvents:
             lake.show(session, image(number))
         reader = lake.open(read_only=True)
         service = lake.service_of(reader)
-        from google.adk.sessions.base_session_service import GetSessionConfig
-
         named = {"app_name": APP, "user_id": USER, "session_id": "s1"}
         service.get_session(**named, config=GetSessionConfig(num_recent_events=0))
         before = reader.metrics.requests
@@ -317,6 +321,37 @@ class TestFailures:
         assert data == [b"", bytes_of(2)]
         (record,) = caplog.records
         assert lost in record.getMessage()
+
+    def test_a_reference_that_leads_nowhere_takes_nothing_along(
+        self, lake: PayloadLake, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As another program may have written it."""
+        session = lake.create()
+        lake.show(session, image(1))
+        key = commit_key(KEY.log, 2)
+        (row,) = decode(lake.store.get(key))
+        (payload,) = row.payloads
+        lake.store.delete(key)
+        odd = replace(row, payloads=(replace(payload, path="/nowhere"),))
+        lake.store.put_if_absent(key, encode_commit([odd]))
+        with caplog.at_level(logging.ERROR):
+            assert len(lake.loaded(session).events) == 1
+        assert payload.key in caplog.text
+
+    def test_an_extractor_gets_events_with_empty_data(self, lake: PayloadLake) -> None:
+        """A rebuild of memory reads what people said, and none of the bytes."""
+        seen: list[Event] = []
+
+        def extract(history: History) -> list[MemoryEntry]:
+            seen.extend(history.events)
+            return []
+
+        lake.show(lake.create(), image(1))
+        process = lake.open()
+        rebuild_memory(process, APP, extractor=extract)
+        parts = seen[0].content.parts or []  # type: ignore[union-attr]
+        assert [part.inline_data.data for part in parts if part.inline_data] == [b""]
+        assert any(part.text == "look" for part in parts)
 
 
 class TestSetting:

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import TypeVar, cast
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from google.adk.sessions import Session
-from typing_extensions import override
 
-from lakestore.errors import UnknownOutcomeError
 from lakestore.jobs import check, compact, erase_user, prune_events, stats, sweep
 from lakestore.log.keys import SessionKey, commit_key
-from lakestore.storage import MemoryStore, ObjectStore
 from tests.support.aging import APP, USER
-from tests.support.clocks import ManualClock
-from tests.support.faulty_store import AroundStore, InterruptedStore, Kind, Nth
-from tests.support.payloads import OBJECTS, PayloadLake, bytes_of, image
+from tests.support.payloads import GRACE, OBJECTS, PayloadLake, bytes_of, image, made_lake
 
-R = TypeVar("R")
-
-GRACE = 3_600.0
-LIMIT = 300.0
-LOG = f"events/log/app={APP}/user={USER}/session=s1/"
+LOG = SessionKey(APP, USER, "s1").log
 
 
 @pytest.fixture
@@ -37,34 +27,9 @@ def lake() -> Iterator[PayloadLake]:
     made.lake.close()
 
 
-def made_lake() -> PayloadLake:
-    """Return an empty one."""
-    clock = ManualClock()
-    return PayloadLake(MemoryStore(clock=clock), clock)
-
-
-def pass_grace(lake: PayloadLake) -> None:
-    """Let all that is there grow old."""
-    lake.clock.advance(GRACE + 60)
-
-
-def swept(lake: PayloadLake) -> int:
-    """Sweep after the grace; return how many payloads went."""
-    pass_grace(lake)
-    report = sweep(lake.open())
-    assert report.failures == 0
-    found = report.deleted.get("payloads")
-    return found.objects if found else 0
-
-
 def key_of(session: Session) -> SessionKey:
     """Return what names a session."""
     return SessionKey(session.app_name, session.user_id, session.id)
-
-
-def reread(lake: PayloadLake, session: Session) -> Session:
-    """Return a session as a process reads it that may append to it."""
-    return lake.loaded(session, lake.lake)
 
 
 class TestCompaction:
@@ -79,8 +44,8 @@ class TestCompaction:
                 lake.show(session, *images)
             lake.lake.sessions.roll_up(key_of(sessions[1]), force=True)
             compact(lake.open())
-            assert swept(lake) == 0
-            sessions = [reread(lake, session) for session in sessions]
+            assert lake.swept() == 0
+            sessions = [lake.reread(session) for session in sessions]
         for session in sessions:
             assert lake.loaded(session).events == session.events
             assert len(session.events) == 9
@@ -92,7 +57,7 @@ class TestCompaction:
         session = lake.create()
         lake.show(session, image(1))
         compact(lake.open())
-        swept(lake)
+        lake.swept()
         lake.show(session, image(1))
         service = lake.service_of(process := lake.open())
         found = lake.loaded(session, process)
@@ -127,11 +92,11 @@ class TestSweep:
         """By a commit, a rollup, a pack; however old."""
         session = lake.create()
         lake.show(session, image(1))
-        assert swept(lake) == swept(lake) == 0
+        assert lake.swept() == lake.swept() == 0
         lake.lake.sessions.roll_up(key_of(session), force=True)
-        assert swept(lake) == swept(lake) == 0
+        assert lake.swept() == lake.swept() == 0
         compact(lake.open())
-        assert swept(lake) == swept(lake) == 0
+        assert lake.swept() == lake.swept() == 0
         assert lake.loaded(session).events == session.events
 
     def test_what_a_crash_between_payload_and_commit_has_left_goes(self, lake: PayloadLake) -> None:
@@ -140,7 +105,7 @@ class TestSweep:
         lake.store.put_if_absent(f"{OBJECTS}app={APP}/user={USER}/session=s1/{'0' * 16}/x", b"x")
         lake.clock.advance(GRACE - 60)
         assert sweep(lake.open()).objects == 0
-        assert swept(lake) == 1
+        assert lake.swept() == 1
         lake.show(session, image(1))
         assert len(lake.objects) == 1
 
@@ -149,7 +114,7 @@ class TestSweep:
         lake.create()
         for key in (f"{OBJECTS}app={APP}/stray", f"{OBJECTS}app={APP}/user=a/session=b/c/d"):
             lake.store.put_if_absent(key, b"x")
-        assert swept(lake) == 0
+        assert lake.swept() == 0
 
     @pytest.mark.parametrize("packs", [True, False])
     def test_what_a_deleted_session_had_goes(self, lake: PayloadLake, packs: bool) -> None:
@@ -165,7 +130,7 @@ class TestSweep:
         assert sweep(lake.open()).deleted.get("payloads") is None
         again = lake.create()
         lake.show(again, image(2))
-        assert swept(lake) == 1
+        assert lake.swept() == 1
         assert [lake.store.get(key) for key in lake.objects] == [bytes_of(2)]
         assert lake.loaded(again).events == again.events
 
@@ -179,7 +144,7 @@ class TestSweep:
         lake.clock.advance(GRACE - 60)
         assert sweep(lake.open()).deleted.get("payloads") is None
         assert len(lake.objects) == 2
-        assert swept(lake) == 1
+        assert lake.swept() == 1
         assert [lake.store.get(key) for key in lake.objects] == [bytes_of(2)]
         assert lake.loaded(session).events[-1] == session.events[-1]
         assert check(lake.open(read_only=True), deep=True).healthy
@@ -188,7 +153,7 @@ class TestSweep:
         """As of all else."""
         lake.show(lake.create(), image(1))
         lake.service.delete_session(app_name=APP, user_id=USER, session_id="s1")
-        pass_grace(lake)
+        lake.pass_grace()
         report = sweep(lake.open(), dry_run=True)
         assert report.deleted["payloads"].objects == 1
         assert report.deleted["payloads"].bytes == 500
@@ -206,160 +171,9 @@ class TestSweep:
         lake.show(lake.create(), image(1))
         lake.store.delete(commit_key(LOG, 2))
         lake.store.put_if_absent(commit_key(LOG, 2), b"damaged")
-        pass_grace(lake)
+        lake.pass_grace()
         report = sweep(lake.open())
         assert (report.failures, len(lake.objects)) == (1, 1)
-
-
-class HeldDeletes(AroundStore):
-    """Does what it is asked to delete beside events when `release` is called."""
-
-    def __init__(self, inner: ObjectStore) -> None:
-        super().__init__(inner)
-        self._held: list[Callable[[], object]] = []
-
-    @override
-    def around(self, kind: Kind, key: str, call: Callable[[], R]) -> R:
-        if kind == "delete" and key.startswith(OBJECTS):
-            self._held.append(call)
-            return cast(R, None)
-        return call()
-
-    def release(self) -> int:
-        """Let the requests arrive; return how many they are."""
-        for call in self._held:
-            call()
-        return len(self._held)
-
-
-class TestRaces:
-    """An event that was acknowledged has its bytes, whoever stalls."""
-
-    def stalled(
-        self, lake: PayloadLake, store: ObjectStore
-    ) -> tuple[Session, Callable[[], object]]:
-        """Return a session, and what appends an image to it through a store."""
-        session, process = lake.create(), lake.open(store)
-        found = lake.loaded(session, process)
-        event = lake.event("look", parts=[image(1)])
-        return found, lambda: lake.service_of(process).append_event(found, event)
-
-    def test_an_append_that_stalls_for_less_than_the_grace_is_safe(self, lake: PayloadLake) -> None:
-        """What is younger than that is not looked at."""
-
-        def stall() -> None:
-            lake.clock.advance(GRACE - LIMIT - 60)
-            sweep(lake.open())
-
-        nth = Nth("put", holding=commit_key(LOG, 2))
-        session, append = self.stalled(lake, InterruptedStore(lake.store, nth, stall))
-        append()
-        assert lake.loaded(session).events == session.events
-
-    def test_an_append_that_stalls_for_longer_is_not_acknowledged(self, lake: PayloadLake) -> None:
-        """What was swept is put again, so that the event is whole all the same."""
-
-        def stall() -> None:
-            assert swept(lake) == 1
-
-        nth = Nth("put", holding=commit_key(LOG, 2))
-        session, append = self.stalled(lake, InterruptedStore(lake.store, nth, stall))
-        with pytest.raises(UnknownOutcomeError, match="reload"):
-            append()
-        assert session.events == []
-        (event,) = lake.loaded(session).events
-        assert event.content is not None
-        assert event.content.parts is not None
-        assert event.content.parts[0] == image(1)
-
-    def test_a_sweep_that_was_overtaken_takes_nothing_acknowledged(self, lake: PayloadLake) -> None:
-        """It has seen no commit; its request to delete arrives when the commit has landed."""
-        held = HeldDeletes(lake.store)
-
-        def stall() -> None:
-            pass_grace(lake)
-            sweep(lake.open(held))
-
-        nth = Nth("put", holding=commit_key(LOG, 2))
-        session, append = self.stalled(lake, InterruptedStore(lake.store, nth, stall))
-        with pytest.raises(UnknownOutcomeError, match="reload"):
-            append()
-        assert held.release() == 1
-        assert session.events == []
-        assert len(lake.loaded(session).events) == 1
-
-    def test_an_append_that_refers_to_what_is_pruned_meanwhile(self, lake: PayloadLake) -> None:
-        """It is acknowledged only where the older event is still there."""
-        for prunes in (True, False):
-            lake = made_lake()
-            session = lake.create()
-            lake.show(session, image(1))
-            lake.pass_days(100)
-            lake.say(session, "later")
-
-            def stall(lake: PayloadLake = lake, prunes: bool = prunes) -> None:
-                if prunes:
-                    prune_events(lake.open())
-                swept(lake)
-
-            nth = Nth("put", holding=commit_key(LOG, 4))
-            process = lake.open(InterruptedStore(lake.store, nth, stall))
-            found = lake.loaded(session, process)
-            event = lake.event("look", parts=[image(1)])
-            if prunes:
-                with pytest.raises(UnknownOutcomeError, match="reload"):
-                    lake.service_of(process).append_event(found, event)
-            else:
-                lake.service_of(process).append_event(found, event)
-            assert lake.loaded(session).events[-1] == event
-            assert len(lake.objects) == 1
-
-    def test_what_was_pruned_is_not_referred_to_again(self, lake: PayloadLake) -> None:
-        """Though a process has it cached, which has written nothing since, or goes on writing."""
-        session = lake.create()
-        lake.show(session, image(1))
-        lake.pass_days(100)
-        lake.say(session, "later")
-        prune_events(lake.open())
-        assert swept(lake) == 1
-        lake.show(session, image(1))
-        assert lake.loaded(session).events[-1] == session.events[-1]
-        assert len(lake.objects) == 1
-
-    def test_a_view_that_is_always_young_knows_what_was_pruned(self, lake: PayloadLake) -> None:
-        """Of a session that one process keeps warm no manifest is read for hours."""
-        session = lake.create()
-        lake.show(session, image(1))
-        lake.pass_days(100)
-        session = reread(lake, session)
-        lake.say(session, "later")
-        prune_events(lake.open())
-        for _ in range(40):
-            lake.clock.advance(LIMIT - 100)
-            session = reread(lake, session)
-        sweep(lake.open())
-        assert lake.objects == []
-        lake.show(session, image(1))
-        assert lake.loaded(session).events[-1] == session.events[-1]
-
-    def test_a_reader_that_finds_them_gone_begins_again(
-        self, lake: PayloadLake, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """The events were pruned, or the session was deleted: no error is worth telling."""
-        session = lake.create()
-        lake.show(session, image(1))
-        lake.pass_days(100)
-        lake.say(session, "later")
-
-        def prune() -> None:
-            prune_events(lake.open())
-            swept(lake)
-
-        with caplog.at_level(logging.ERROR):
-            reader = lake.open(InterruptedStore(lake.store, Nth("get", holding=OBJECTS), prune))
-            found = lake.loaded(session, reader)
-            assert [event.author for event in found.events] == ["lakestore", "user"]
-        assert caplog.records == []
 
 
 class TestErase:
@@ -391,7 +205,7 @@ class TestErase:
         again = lake.create()
         lake.show(again, image(2))
         receipt = receipt.finish(lake.open())
-        pass_grace(lake)
+        lake.pass_grace()
         sweep(lake.open())
         assert receipt.verify(lake.open(read_only=True)) == ()
         assert [lake.store.get(key) for key in lake.objects] == [bytes_of(2)]
@@ -424,7 +238,7 @@ class TestCheckAndStats:
         """Of a deleted session nothing has to be there."""
         lake.show(lake.create(), image(1))
         lake.service.delete_session(app_name=APP, user_id=USER, session_id="s1")
-        swept(lake)
+        lake.swept()
         assert check(lake.open(read_only=True)).healthy
 
     def test_stats_count_them(self, lake: PayloadLake) -> None:
@@ -435,8 +249,8 @@ class TestCheckAndStats:
         assert app.users[USER].payload_bytes == 1_100
 
 
-def test_sql_tells_where_they_are_and_reads_none_of_them(lake: PayloadLake) -> None:
-    """Fresh and packed, of apps with and without, in one question."""
+def test_sql_tells_where_they_are_and_reads_none_of_them(lake: PayloadLake, tmp_path: Path) -> None:
+    """Fresh and packed, of apps with and without, in one question; from a cache of rows too."""
     session = lake.create()
     lake.show(session, image(1, 50_000))
     plain = lake.create(app_name="plain")
@@ -448,8 +262,10 @@ def test_sql_tells_where_they_are_and_reads_none_of_them(lake: PayloadLake) -> N
     """
     for act in (lambda _lake: None, partial(compact), lambda _lake: lake.say(plain, "more")):
         act(lake.lake)
-        for reader in (lake.lake, lake.open(read_only=True)):
+        for reader in (lake.lake, *(lake.open(catalog_cache=tmp_path) for _ in range(2))):
             found = reader.sql(query).fetchall()
             assert [*dict.fromkeys(found)] == expected
             ((size,),) = reader.sql("select max(strlen(event_json)) from events").fetchall()
             assert size < 1_000
+            if reader is not lake.lake:
+                reader.close()

@@ -10,10 +10,14 @@ from google.genai import types
 
 from lakestore import Lake, LakeSessionService
 from lakestore.adk.sync import SyncSessionService
+from lakestore.jobs import sweep
+from lakestore.storage import MemoryStore
 from tests.support.aging import AgingLake
+from tests.support.clocks import ManualClock
 
 THRESHOLD = 100
 OBJECTS = "events/objects/"
+GRACE = 3_600.0
 
 
 def image(seed: int = 0, size: int = 500, mime_type: str = "image/png", **named: Any) -> types.Part:
@@ -50,3 +54,25 @@ class PayloadLake(AgingLake):
         found = self.load(session, lake)
         assert found is not None
         return found
+
+    def pass_grace(self) -> None:
+        """Let all that is there grow old."""
+        self.clock.advance(GRACE + 60)
+
+    def swept(self) -> int:
+        """Sweep after the grace; return how many payloads went."""
+        self.pass_grace()
+        report = sweep(self.open())
+        assert report.failures == 0
+        found = report.deleted.get("payloads")
+        return found.objects if found else 0
+
+    def reread(self, session: Session) -> Session:
+        """Return a session as the process reads it that may append to it."""
+        return self.loaded(session, self.lake)
+
+
+def made_lake() -> PayloadLake:
+    """Return an empty one in memory."""
+    clock = ManualClock()
+    return PayloadLake(MemoryStore(clock=clock), clock)
