@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from lakestore.history import appending, moving
+from lakestore.history.logged import rows_of_logs
 from lakestore.history.moving import Mover
 from lakestore.history.needless import Age
 from lakestore.jobs import sweep_payloads
-from lakestore.jobs.listings import rows_of_logs
 from lakestore.jobs.sweep_payloads import PayloadSweep
 from lakestore.log.keys import app_manifests
 from lakestore.storage import StoredObject
@@ -43,8 +43,8 @@ def _old(stack: ExitStack) -> None:
     def needless(self: PayloadSweep, old: Any) -> Any:
         newest: Any = self.archive.newest(app_manifests(self.app_name))
 
-        def by_newest(archive: Any, _manifest: Any, logs: Any) -> Any:
-            return rows_of_logs(archive, newest, logs)
+        def by_newest(archive: Any, kind: Any, _manifest: Any, logs: Any) -> Any:
+            return rows_of_logs(archive, kind, newest, logs)
 
         with ExitStack() as inner:
             set_(inner, sweep_payloads, "rows_of_logs", by_newest)
