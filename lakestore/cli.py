@@ -103,7 +103,8 @@ def sql(url: str, query: str, params: tuple[str, ...], form: str) -> None:
     """Run QUERY over the lake at URL.
 
     Views: events, sessions, messages, turns, llm_calls, tool_calls, state_changes, errors, costs,
-    telemetry, memory. The SQL is DuckDB's; `describe turns` shows columns. The lake stays as it is.
+    telemetry, memory, artifacts. The SQL is DuckDB's; `describe turns` shows columns. The lake
+    stays as it is.
     """
     # DuckDB takes a while to import, which the other commands need not wait for.
     from lakestore.catalog import QueryError

@@ -259,7 +259,8 @@ class Lake(Analytics):
 
         Returns:
             Rows in `lakestore.tables.events.SCHEMA` without `previous`, session by session (ordered
-            by id) in commit order. Deleted sessions have none.
+            by id) in commit order, as they are stored: where bytes are beside an event, `payloads`
+            names them. Deleted sessions have none.
 
         Raises:
             InputError: an id or time makes no sense.

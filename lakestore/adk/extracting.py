@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from google.adk.events.event import Event
 from google.adk.memory.memory_entry import MemoryEntry
+from pydantic_core import from_json
 
 from lakestore.adk.convert import to_event
 from lakestore.adk.memory_entries import check_memories, row_of
@@ -24,7 +25,7 @@ from lakestore.log.keys import SessionKey
 from lakestore.log.stamps import stamp_text
 from lakestore.search.embedding import Embedder, embed
 from lakestore.tables.events import EventRow, event_time
-from lakestore.tables.memory import MemoryRow, place_of
+from lakestore.tables.memory import MemoryRow, place_of, vector
 from lakestore.tables.thin import microseconds
 
 R = TypeVar("R")
@@ -119,7 +120,7 @@ class Extraction:
         if self.embedder is None:
             return rows
         vectors = embed(self.embedder, [row.text or "" for row in rows])
-        return [replace(row, embedding=one) for row, one in zip(rows, vectors, strict=True)]
+        return [replace(row, embedding=vector(one)) for row, one in zip(rows, vectors, strict=True)]
 
     def _extracted(self, sessions: Sequence[Told], failures: list[Failure]) -> Iterator[MemoryRow]:
         groups = [[told] for told in sessions] if self.per == "session" else _by_user(sessions)
@@ -163,10 +164,18 @@ def _as_added(told: Told, taste: Taste) -> Iterator[MemoryRow]:
     """Yield what adding the session would remember."""
     source = _source(told.key, told.version)
     for row in told.rows:
-        event = json.loads(row.event_json or "{}")
-        made = of_event(source, event, taste, place=_place(row), extracted=True)
+        made = of_event(source, _parsed(row), taste, place=_place(row), extracted=True)
         if made is not None:
             yield made
+
+
+def _parsed(row: EventRow) -> Any:
+    """Return the event as JSON types, in half of the time that Python's parser takes."""
+    text = row.event_json or "{}"
+    try:
+        return from_json(text)
+    except ValueError:  # it knows no halves of surrogate pairs, and nests less deep
+        return json.loads(text)
 
 
 def _source(key: SessionKey, version: int) -> Source:

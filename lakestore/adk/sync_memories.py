@@ -39,7 +39,7 @@ from lakestore.search.embedding import Embedder, embed
 from lakestore.search.filters import filter_of
 from lakestore.search.index import Index
 from lakestore.search.rows import Rows, session_of
-from lakestore.tables.memory import MemoryRow
+from lakestore.tables.memory import MemoryRow, vector
 
 
 class SyncMemoryService:
@@ -157,7 +157,7 @@ class SyncMemoryService:
             return rows
         said = (row.text for row in rows if row.text and not row.text.isspace())
         texts = list(dict.fromkeys(said))
-        vectors = dict(zip(texts, embed(self._embedder, texts), strict=True))
+        vectors = dict(zip(texts, map(vector, embed(self._embedder, texts)), strict=True))
         return [replace(row, embedding=vectors.get(row.text or "")) for row in rows]
 
     def search_memory(

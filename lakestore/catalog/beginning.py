@@ -14,11 +14,13 @@ from itertools import count
 import duckdb
 
 from lakestore.catalog import prices, statements
+from lakestore.catalog.artifact_tables import ArtifactTables
 from lakestore.catalog.keyed_tables import KeyedTables
 from lakestore.catalog.process import scratch
 from lakestore.catalog.views import View, definitions, literal
 from lakestore.tables import runs
 from lakestore.tables.events import SCHEMA
+from lakestore.tables.parquet import lean
 
 _saved: dict[tuple[int, str], str] = {}
 """The files, by process and by what defines the views."""
@@ -42,12 +44,13 @@ def begin(connection: duckdb.DuckDBPyConnection, views: Mapping[str, View]) -> N
 
 def _make(connection: duckdb.DuckDBPyConnection, script: str) -> None:
     connection.register("arrived", SCHEMA.empty_table())
-    connection.register("packed", runs.SCHEMA.empty_table())
+    connection.register("packed", lean(runs.SCHEMA).empty_table())
     connection.register("given", prices.SCHEMA.empty_table())
     connection.execute(statements.TABLES)
     for name in ("arrived", "packed", "given"):
         connection.unregister(name)
     KeyedTables(connection).create()
+    ArtifactTables(connection).create()
     connection.execute(script)
 
 

@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from lakestore.catalog.answers import answer, tried
+from lakestore.catalog.artifacts import ArtifactLogs, FollowedArtifacts
 from lakestore.catalog.cache import Cache
 from lakestore.catalog.cache_file import LIFE, Loaded
 from lakestore.catalog.database import Database, Relation
@@ -60,6 +61,7 @@ class _Followed:
         """When it began to follow them, on the clock that counts suspension."""
         self.packs = Followed()
         self.rows = FollowedRows()
+        self.artifacts = FollowedArtifacts()
         self.revision = 0
         """`Database.changes` when the last refresh had ended."""
         self.lock = Lock()
@@ -74,10 +76,12 @@ class _Followed:
         """Know nothing, inside the database's `change`."""
         self.database.clear()
         self.database.keyed.clear()
+        self.database.artifacts.clear()
         self.known.versions.clear()
         self.known.gaps.clear()
         self.packs.manifests.clear()
         self.rows = FollowedRows()
+        self.artifacts = FollowedArtifacts()
 
 
 class Catalog:
@@ -191,17 +195,19 @@ class Catalog:
             if anew:
                 here.forget()
             keyed = KeyedRows(self._source, database, here.rows)
+            logs = ArtifactLogs(self._source, database, here.artifacts)
             packs = Packs(self._source, database, here.packs)
             take = partial(self._take, here, past)
             reached = Reading(self._source, packs, here.known, take).run()
             rows = keyed.follow(packs)
+            artifacts = logs.follow(packs)
             if past:
                 past.show(database, packs.manifests.values())
             here.doubtful = True
         here.revision = database.changes  # only now that it can be seen
         here.known.versions.update(reached)
         packs.settle()
-        here.rows = rows
+        here.rows, here.artifacts = rows, artifacts
         here.doubtful = False
         here.since = started if anew else here.since
         if here.cache is not None:

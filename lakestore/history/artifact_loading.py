@@ -232,7 +232,7 @@ class ArtifactLoader:
             # Of an id that was too long for a name only a digest is left in it.
             version = logs[log].commits[-1]
             try:
-                return _owner(decode_commit(log, version, store.get(commit_key(log, version))))
+                return owner(decode_commit(log, version, store.get(commit_key(log, version))))
             except NotFoundError:
                 return None
             except (FormatError, UnreadableError) as error:
@@ -300,7 +300,7 @@ def decode_commit(log: str, version: int, body: bytes) -> Commit:
     """
     try:
         commit = artifacts.decode_commit(body)
-        if _owner(commit).log != log or commit.version != version:
+        if owner(commit).log != log or commit.version != version:
             raise FormatError("the rows name another artifact or version than their key")
     except FormatError as error:
         raise FormatError(f"{error}. key={commit_key(log, version)!r}") from error
@@ -327,5 +327,6 @@ def unpacked(key: ArtifactKey) -> FormatError:
     return FormatError(f"a log builds on what no manifest has packed. log={key.log!r}")
 
 
-def _owner(commit: Commit) -> ArtifactKey:
+def owner(commit: Commit) -> ArtifactKey:
+    """Return which artifact a commit is of."""
     return ArtifactKey(commit.app_name, commit.user_id, commit.session_id, commit.filename)

@@ -23,8 +23,16 @@ V = TypeVar("V", bound=Sized)
 class ByteCache(Generic[K, V]):
     """Keeps what was used last, as much as fits; values must never change."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, always_last: bool = False) -> None:
+        """Keep up to `capacity` bytes; 0 keeps nothing.
+
+        Args:
+            capacity: Bytes.
+            always_last: Also keep a larger value, by itself and until another one is put: it was
+                in memory anyway, and takes long to make.
+        """
         self._capacity = capacity
+        self._least = 1 if always_last and capacity else 0
         self._lock = Lock()
         self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._used = 0
@@ -48,11 +56,11 @@ class ByteCache(Generic[K, V]):
         nbytes = value.nbytes
         with self._lock:
             self._remove(key)
-            if nbytes > self._capacity:
+            if nbytes > self._capacity and not self._least:
                 return
             self._values[key] = (value, nbytes)
             self._used += nbytes
-            while self._used > self._capacity:
+            while self._used > self._capacity and len(self._values) > self._least:
                 self._remove(next(iter(self._values)))
 
     def drop(self, key: K) -> None:

@@ -44,6 +44,18 @@ def is_erased(erased: Mapping[str, ErasedRow], row: Sourced) -> bool:
     )
 
 
+def newest_of(
+    known: Mapping[str, ErasedRow], said: Mapping[str, ErasedRow]
+) -> dict[str, ErasedRow]:
+    """Return what both say was erased, of each log up to the later version: it never goes back."""
+    later = {
+        digest: row
+        for digest, row in said.items()
+        if digest not in known or known[digest].version <= row.version
+    }
+    return {**known, **later}
+
+
 def origin_digest(app_name: str, user_id: str | None, session_id: str) -> str:
     """Return by what it is known that a session was erased; "" for all that has none.
 

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 _LAST_COUNT = 999_999
+_NAME_BYTES = 200
+"""About what the key of an entry, or a stamp, takes in a set."""
 
 Basis = tuple[tuple[str, ...], ...]
 """The runs, of memory and of what says which rows count, that an index was made of."""
@@ -54,9 +56,8 @@ class Followed:
 
     def sized(self) -> Followed:
         """Return it with its size as it is now."""
-        names = sum(len(each) + 100 for each in self.read)
-        names += sum(150 * len(each) for each in self.folds.values())
-        return replace(self, nbytes=self.index.nbytes + names)
+        names = len(self.read) + sum(map(len, self.folds.values()))
+        return replace(self, nbytes=self.index.nbytes + _NAME_BYTES * names)
 
 
 class Memories:
@@ -68,7 +69,9 @@ class Memories:
         self._archive = archive
         self._stamper = Stamper(environment.clock, environment.new_token)
         self._folds = MemoryFolds(environment, archive, self._stamper)
-        self._cache: ByteCache[Scope, Followed] = ByteCache(environment.cache_bytes)
+        self._cache: ByteCache[Scope, Followed] = ByteCache(
+            environment.cache_bytes, always_last=True
+        )
         self._reported: set[str] = set()
 
     def indexes(self, scopes: Sequence[Scope]) -> list[Index]:
@@ -135,7 +138,7 @@ class Memories:
             known = replace(known, read=known.read.union(read), folds={**known.folds, **folds})
         if known.index.rows.latest:  # later stamps of the scope sort after all that was read
             self._stamper.see(scope, known.index.rows.latest)
-        if known is not before:  # to tell its size takes a while
+        if known is not before:
             self._keep(scope, known)
         return known
 
@@ -209,18 +212,19 @@ class Memories:
 
     def _put(self, scope: Scope, stamp: str, rows: Sequence[MemoryRow]) -> None:
         env, prefix = self._env, scope.entries_in(MEMORY.entries)
+        table = memory.to_table(rows)
         put_entry(
             env.store,
             prefix,
             stamp,
-            memory.encode(rows),
+            memory.encode_table(table),
             fold=False,
             clock=env.clock,
             metrics=env.metrics,
         )
         known = self._cache.get(scope)
         if known is not None:
-            known.index.add(memory.to_table(rows))
+            known.index.add(table)
             key = entry_key(prefix, stamp, fold=False)
             self._keep(scope, replace(known, read=known.read | {key}))
 

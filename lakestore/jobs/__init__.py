@@ -11,6 +11,7 @@ from lakestore.jobs.findings import Finding
 from lakestore.jobs.progress import Progress
 from lakestore.jobs.prune import (
     PruneReport,
+    prune_artifacts,
     prune_events,
     prune_memory,
     prune_sessions,
@@ -47,6 +48,7 @@ __all__ = [
     "check",
     "compact",
     "erase_user",
+    "prune_artifacts",
     "prune_events",
     "prune_memory",
     "prune_sessions",

@@ -30,11 +30,17 @@ class Figures:
     too: a sweep deletes them in its time."""
     covered_bytes: int = 0
     """Their bytes."""
+    artifacts: int = 0
+    """Living artifacts, as far as they are packed, and all of which nothing is."""
+    payloads: int = 0
+    """Objects with the bytes of artifacts, or of events, beside which they are stored."""
+    payload_bytes: int = 0
+    """Their bytes."""
 
     @property
     def bytes(self) -> int:
         """All bytes."""
-        return self.packed_bytes + self.fresh_bytes + self.covered_bytes
+        return self.packed_bytes + self.fresh_bytes + self.covered_bytes + self.payload_bytes
 
 
 _NAMES = [field.name for field in fields(Figures)]
@@ -49,7 +55,7 @@ SET {", ".join(f"{name} = {name} + excluded.{name}" for name in _NAMES)}
 """
 _LARGEST = f"""
 SELECT name, {", ".join(_NAMES)} FROM users
-ORDER BY packed_bytes + fresh_bytes + covered_bytes DESC, name LIMIT ?
+ORDER BY packed_bytes + fresh_bytes + covered_bytes + payload_bytes DESC, name LIMIT ?
 """
 
 

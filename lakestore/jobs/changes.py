@@ -1,8 +1,8 @@
 """What a job wants to publish, and how it becomes the next manifest.
 
-Owns what of it counts, and how much of each pack is dead. A change of a session counts only if
-what it was made from is still what the newest manifest says, so a job that lost the race for a
-number keeps all that the winner has not touched.
+Owns what of it counts, and how much of each pack is dead. A change of a session or artifact counts
+only if what it was made from is still what the newest manifest says, so a job that lost the race
+for a number keeps all that the winner has not touched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lakestore.errors import ConflictError, LakeError, NotFoundError
 from lakestore.history.archive import (
@@ -19,14 +19,16 @@ from lakestore.history.archive import (
     EVENTS,
     FOLDED,
     KEYED,
-    LAST,
     Archive,
     Keyed,
     Place,
 )
 from lakestore.history.environment import Environment
-from lakestore.history.keyed import KeyedRow
-from lakestore.jobs.erasure import Keep, log_of_row
+from lakestore.history.erased import newest_of
+from lakestore.history.logged import FILES, LOGGED, SESSIONS, Logged, LogRow, rows_at
+from lakestore.history.runs import ARTIFACTS
+from lakestore.jobs.erasure import Keep
+from lakestore.jobs.new_rows import NewRows
 from lakestore.jobs.origins import Predecessors
 from lakestore.jobs.run_files import RUN_GROUP_ROWS, WHOLE_BELOW, Runs, RunWriter
 from lakestore.jobs.swapping import Comparison, Pairing, Swap
@@ -40,11 +42,11 @@ from lakestore.log.keys import (
 )
 from lakestore.log.manifests import Manifest, StoredFile, TableFiles, publish
 from lakestore.storage import StoredObject
+from lakestore.tables.artifacts import ArtifactRow
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
 
-K = TypeVar("K", bound=KeyedRow)
-R = TypeVar("R")
+L = TypeVar("L", bound=LogRow)
 
 _ATTEMPTS = 8
 WORTH_FORGETTING = 512
@@ -52,12 +54,12 @@ WORTH_FORGETTING = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What a job makes of one session."""
+class Change(Generic[L]):
+    """What a job makes of one log, a session's or an artifact's."""
 
-    before: SessionRow | None
-    """What it was made from; None when nothing of the session was packed."""
-    after: SessionRow
+    before: L | None
+    """What it was made from; None when nothing of the log was packed."""
+    after: L
     """What is known of it then."""
 
 
@@ -65,7 +67,8 @@ class Change:
 class Changes:
     """What a job makes of an app; the packs it names are stored already."""
 
-    sessions: dict[Place, Change] = field(default_factory=dict)
+    sessions: dict[Place, Change[SessionRow]] = field(default_factory=dict)
+    artifacts: dict[Place, Change[ArtifactRow]] = field(default_factory=dict)
     packs: list[StoredFile] = field(default_factory=list)
     keyed: dict[str, list[Any]] = field(default_factory=dict)
     """By table of keyed rows what is to be packed, in any order; what is known already may be among
@@ -73,8 +76,8 @@ class Changes:
     pruned: dict[str, Callable[[Any], bool]] = field(default_factory=dict)
     """By table of keyed rows, which of those that are packed go."""
     erased: dict[str, ErasedRow] = field(default_factory=dict)
-    """Sessions that are to be known by the digests of their logs only; nothing of them is packed
-    any more."""
+    """Sessions and artifacts that are to be known by the digests of their logs only; nothing of
+    them is packed any more."""
     doomed: list[str] = field(default_factory=list)
     """Objects that nobody refers to and that may be deleted."""
     forgotten: dict[Place, SessionRow] = field(default_factory=dict)
@@ -90,9 +93,17 @@ class Changes:
     looked: int | None = None
     """When a sweep has looked for such rows, see `Manifest`; None for none did."""
 
-    def add(self, change: Change) -> None:
+    def add(self, change: Change[SessionRow]) -> None:
         """Take one more session's."""
         self.sessions[EVENTS.place(change.after)] = change
+
+    def of(self, logged: Logged[Any]) -> Mapping[Place, Change[Any]]:
+        """Return those of one table."""
+        return self.sessions if logged is SESSIONS else self.artifacts
+
+
+_Kept = Mapping[Logged[Any], Mapping[Place, Change[Any]]]
+"""By table the changes that count."""
 
 
 class Publisher:
@@ -202,23 +213,20 @@ class Publisher:
         return newest.keeping(there)
 
     def _following(self, newest: Manifest, changes: Changes) -> Manifest | None:
-        packed = self._archive.sessions_at(newest, changes.sessions)
-        before = {place: each.row for place, each in packed.items()}
-        kept = {
-            place: change
-            for place, change in changes.sessions.items()
-            if before.get(place) == change.before
-        }
-        rows = {kind: self._new_rows(kind, newest, changes) for kind in KEYED}
-        self.published = frozenset(kept)
+        kept = {logged: self._kept(logged, newest, changes.of(logged)) for logged in LOGGED}
+        fresh = NewRows(self._archive, newest)
+        rows = {kind: fresh.new(kind, changes.keyed.get(kind.name, [])) for kind in KEYED}
+        self.published = frozenset(kept[SESSIONS])
         self.published_rows = {kind.name: frozenset(found) for kind, found in rows.items()}
-        ends = {kind.name: self._ends(kind, newest, found) for kind, found in rows.items()}
+        ends = {kind.name: fresh.ends(kind, found) for kind, found in rows.items()}
         forgotten = self._forgotten(newest, changes.forgotten)
+        known = newest_of(self._archive.erased(newest), changes.erased)
+        changes = replace(changes, erased={it: known[it] for it in changes.erased})
         keep = Keep(changes.erased, forgotten, changes.pruned, ends)
         looked = max(changes.looked or 0, newest.looked)
-        named: tuple[object, ...] = (kept, *rows.values(), changes.doomed, changes.folded, keep)
-        named += (changes.pruned, changes.swap, not changes.keeps_previous)
-        named += (self._forgets(newest, changes),)
+        named: tuple[object, ...] = (*kept.values(), *rows.values(), keep)
+        named += (changes.doomed, changes.folded, changes.pruned, changes.swap)
+        named += (not changes.keeps_previous, self._forgets(newest, changes))
         if not any(named) and looked == newest.looked:
             return None
         tables, doomed = self._files(newest, changes, (kept, rows, keep))
@@ -227,24 +235,34 @@ class Publisher:
         )
         revived = newest.revived
         if revived:
-            changed = {log_digest(log_of_row(change.after)) for change in kept.values()}
+            changed = {log_digest(SESSIONS.log(it.after)) for it in kept[SESSIONS].values()}
             revived = tuple(digest for digest in revived if digest not in changed)
         return replace(following, looked=looked, revived=revived).dooming(doomed)
+
+    def _kept(
+        self, logged: Logged[L], newest: Manifest, changes: Mapping[Place, Change[L]]
+    ) -> Mapping[Place, Change[L]]:
+        """Return the changes of logs that are still as they were."""
+        before = rows_at(self._archive, logged, newest, changes)
+        return {
+            place: change for place, change in changes.items() if before.get(place) == change.before
+        }
 
     def _files(
         self,
         newest: Manifest,
         changes: Changes,
-        rows: tuple[Mapping[Place, Change], Mapping[Keyed[Any], Mapping[Place, Any]], Keep],
+        rows: tuple[_Kept, Mapping[Keyed[Any], Mapping[Place, Any]], Keep],
     ) -> tuple[dict[str, TableFiles], list[str]]:
         """Put runs with some rows; return what each table has then, and what is needless."""
         kept, keyed, keep = rows
-        counted = [*kept.values(), *self._dropped(newest, keep)]
+        counted = [*kept[SESSIONS].values(), *self._dropped(newest, keep)]
         packs, empty = _packs(newest.table(EVENTS.name).packs, changes.packs, counted)
-        sessions = [kept[place].after for place in sorted(kept)]
+        sessions, artifacts = (_after(kept[logged]) for logged in (SESSIONS, FILES))
         gone = [changes.erased[digest] for digest in sorted(changes.erased)]
         session_runs = self._writer.runs(EVENTS, newest, sessions, keep.session if keep else None)
         others = self._keyed(newest, changes, keyed, keep)
+        others[ARTIFACTS.name] = self._writer.runs(ARTIFACTS, newest, artifacts, keep.logged(FILES))
         others[ERASED.name] = self._writer.runs(ERASED, newest, gone)
         others[FOLDED.name] = self._folded(newest, changes)
         tables = {
@@ -317,58 +335,18 @@ class Publisher:
         named = self._archive.folded(newest)
         return 2 * len(changes.swept & named) >= max(len(named), WORTH_FORGETTING)
 
-    def _dropped(self, newest: Manifest, keep: Keep) -> Iterator[Change]:
+    def _dropped(self, newest: Manifest, keep: Keep) -> Iterator[Change[SessionRow]]:
         """Yield what becomes of the sessions that are packed and to be erased."""
         files = newest.table(EVENTS.name).runs if keep.erased else ()
         for row in self._archive.rows_in(EVENTS, self._app, files):
             if keep.session(row) is None:
                 yield Change(row, replace(row, segments=()))
 
-    def _new_rows(self, kind: Keyed[K], newest: Manifest, changes: Changes) -> dict[Place, K]:
-        """Return those rows that are later than what is packed of their keys, one a key."""
-        rows: list[K] = changes.keyed.get(kind.name, [])
-        # Another job may have packed their entries first, and pruned what it had packed.
-        packed = self._archive.folded(newest) if kind.is_final and rows else frozenset()
-        found: dict[Place, K] = {}
-        for row in rows:
-            place = kind.place(row)
-            if self._archive.has_erased(newest, row) or kind.name_of(row) in packed:
-                continue
-            found[place] = kind.merge(found[place], row) if place in found else row
-        for place, known in self._archive.rows_at(kind, newest, found).items():
-            found[place] = kind.merge(known, found[place])
-            if found[place] == known:
-                del found[place]
-        return self._unended(kind, newest, found)
-
-    def _unended(self, kind: Keyed[K], newest: Manifest, rows: dict[Place, K]) -> dict[Place, K]:
-        """Return those of `rows` that nothing ends, neither of them nor of what is packed."""
-        if kind.ending is None:
-            return rows
-        endings = {place: kind.ending(row) for place, row in rows.items()}
-        wanted = {place for place in endings.values() if place is not None}
-        ends = rows.keys() | self._archive.rows_at(kind, newest, wanted - rows.keys()).keys()
-        return {place: row for place, row in rows.items() if endings[place] not in ends}
-
-    def _ends(self, kind: Keyed[K], newest: Manifest, rows: Mapping[Place, K]) -> set[Place]:
-        """Return those of the new `rows` that end something that is packed."""
-        if kind.ending is None:
-            return set()
-        ends = {place for place, row in rows.items() if kind.ending(row) is None}
-        packed = (
-            row
-            for each in (kind, kind.beside)
-            for user in {user for user, _ in ends}
-            if each is not None
-            for row in self._archive.rows_in(
-                each, self._app, newest.table(each.name).runs, (user, ""), (user, LAST[1])
-            )
-        )
-        return {ending for row in packed if (ending := kind.ending(row)) in ends}
-
 
 def _packs(
-    packs: Sequence[StoredFile], new: Sequence[StoredFile], changes: Iterable[Change]
+    packs: Sequence[StoredFile],
+    new: Sequence[StoredFile],
+    changes: Iterable[Change[SessionRow]],
 ) -> tuple[tuple[StoredFile, ...], list[StoredFile]]:
     """Return the packs with rows that count, and those of which none does any more."""
     live = Counter({pack.id: pack.rows - pack.dead for pack in packs})
@@ -380,6 +358,11 @@ def _packs(
             live[segment.pack] += segment.rows
     counted = [replace(pack, dead=pack.rows - live[pack.id]) for pack in (*packs, *new)]
     return tuple(it for it in counted if live[it.id]), [it for it in counted if not live[it.id]]
+
+
+def _after(changes: Mapping[Place, Change[L]]) -> list[L]:
+    """Return what is known of logs after changes, in the order of runs."""
+    return [changes[place].after for place in sorted(changes)]
 
 
 def _nothing(_row: object) -> None:

@@ -11,13 +11,17 @@ from dataclasses import dataclass, replace
 
 from lakestore.checks import check_flag
 from lakestore.errors import FormatError, InputError, LakeError
-from lakestore.history.archive import Archive
+from lakestore.history.archive import EVENTS, Archive
 from lakestore.history.environment import Environment
+from lakestore.history.logged import FILES
+from lakestore.history.runs import ARTIFACTS
 from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.check_artifacts import ArtifactCheck
 from lakestore.jobs.check_entries import check_entries
 from lakestore.jobs.check_files import FileCheck, is_readable
 from lakestore.jobs.check_logs import LogCheck
 from lakestore.jobs.check_packed import PackedCheck
+from lakestore.jobs.check_payloads import PayloadCheck
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.findings import COPY, Finding, Findings, Look
 from lakestore.jobs.progress import Watch, unwatched
@@ -39,6 +43,8 @@ class CheckReport:
     """Sessions that were proven, deleted ones too."""
     events: int
     """Event rows that were read, in packs and logs."""
+    artifacts: int
+    """Artifacts that were proven, deleted ones too."""
     objects: int
     """Objects that were read."""
     findings: Sequence[Finding]
@@ -62,6 +68,7 @@ def check(
     *,
     app_name: str | None = None,
     repair: bool = False,
+    deep: bool = False,
     progress: Watch | None = None,
 ) -> CheckReport:
     """Read everything and prove that it fits together; memory does not grow with the lake.
@@ -71,6 +78,7 @@ def check(
         app_name: Only this app; None for all, and what is in no app.
         repair: Also mend what can be mended without losing anything: put shared state that a
             commit holds and no entry does.
+        deep: Also read payloads, and compare their digests; if not, their sizes are.
         progress: Is called now and then.
 
     Raises:
@@ -78,13 +86,14 @@ def check(
         StorageError: the store failed.
     """
     check_lake(lake)
+    check_flag("deep", deep)
     if check_flag("repair", repair) and lake.read_only:
         raise InputError("a lake that was opened with read_only=True cannot be repaired")
     before, started = lake.metrics.requests, lake.clock.elapsed()
     findings = Findings()
     apps = chosen_apps(lake, app_name)
     looks = [
-        _check_app(lake.environment, app, findings, progress or unwatched, repair=repair)
+        _check_app(lake.environment, app, findings, progress or unwatched, repair, deep)
         for app in apps
     ]
     if app_name is None:
@@ -94,6 +103,7 @@ def check(
         len(apps),
         sum(look.sessions for look in looks),
         sum(look.events for look in looks),
+        sum(look.artifacts for look in looks),
         sum(look.objects for look in looks),
         tuple(findings.kept),
         dict(findings.counts),
@@ -104,7 +114,12 @@ def check(
 
 
 def _check_app(
-    environment: Environment, app: str, findings: Findings, watch: Watch, *, repair: bool
+    environment: Environment,
+    app: str,
+    findings: Findings,
+    watch: Watch,
+    repair: bool,
+    deep: bool,
 ) -> Look:
     # Nothing that this process has read before may hide what is missing now, and a check writes
     # nothing that it was not asked for.
@@ -113,25 +128,30 @@ def _check_app(
     manifest = FileCheck(look).run()
     if manifest is None:
         return look
-    state = StateCheck(look)
-    readable = is_readable(look, manifest)
+    state, payloads = StateCheck(look), PayloadCheck(look, deep=deep)
+    readable = is_readable(look, manifest, EVENTS)
     state.read_entries(manifest if readable else None)
     if readable:
         try:
             if manifest.number:
-                PackedCheck(look, state).run(manifest)
-            LogCheck(look, state).run()
+                PackedCheck(look, state, payloads).run(manifest)
+            LogCheck(look, state, payloads).run()
         except FormatError as error:  # a run that was whole a moment ago
-            findings.add(_unproven(app_logs(app), error))
+            findings.add(_unproven("sessions", app_logs(app), error))
+    if is_readable(look, manifest, ARTIFACTS):
+        try:
+            ArtifactCheck(look, deep=deep).run()
+        except FormatError as error:
+            findings.add(_unproven("artifacts", FILES.logs(app), error))
     state.finish(manifest)
     check_entries(look, manifest)
     return look
 
 
-def _unproven(key: str, error: LakeError) -> Finding:
+def _unproven(what: str, key: str, error: LakeError) -> Finding:
     return Finding(
         "lost",
-        "unproven sessions",
+        f"unproven {what}",
         key,
         str(error),
         "what is packed of the app cannot be read to the end",

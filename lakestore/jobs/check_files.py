@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakestore.errors import FormatError, NotFoundError
-from lakestore.history.archive import ERASED, EVENTS, FOLDED, KEYED, PREVIOUS, Kind
+from lakestore.history.archive import ARTIFACTS, ERASED, EVENTS, FOLDED, KEYED, PREVIOUS, Kind
 from lakestore.jobs.findings import COPY, Finding, Look, Severity
 from lakestore.jobs.origins import Origins
 from lakestore.log.keys import (
@@ -26,7 +26,7 @@ from lakestore.log.manifests import Manifest, StoredFile, decode
 from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.parquet import open_parquet
 
-_ALL: tuple[Kind[Any], ...] = (EVENTS, ERASED, FOLDED, PREVIOUS, *KEYED)
+_ALL: tuple[Kind[Any], ...] = (EVENTS, ARTIFACTS, ERASED, FOLDED, PREVIOUS, *KEYED)
 _KINDS = {kind.name: kind for kind in _ALL}
 
 
@@ -197,10 +197,10 @@ class FileCheck:
                 )
 
 
-def is_readable(look: Look, manifest: Manifest) -> bool:
-    """Tell whether all runs that say what is packed are whole."""
+def is_readable(look: Look, manifest: Manifest, kind: Kind[Any]) -> bool:
+    """Tell whether all runs that say what is packed of a table, and what was erased, are whole."""
     return not any(
         run_key(look.app, name, run.id) in look.damaged
-        for name in (EVENTS.name, ERASED.name)
+        for name in (kind.name, ERASED.name)
         for run in manifest.table(name).runs
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from lakestore.checks import check_flag, check_number
 from lakestore.errors import InputError
 from lakestore.jobs.apps import chosen_apps, for_each
+from lakestore.jobs.artifact_packing import fresh_artifacts
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.fresh_rows import fresh_changes
 from lakestore.jobs.packing import PackTask
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 PACK_BYTES = 128 * 2**20
 SLICE_COMMITS = 32_768
-_ENTRIES_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class CompactReport:
     """Bytes of the packs that it wrote for them."""
     repacked_bytes: int
     """Bytes of the packs that it wrote in place of others."""
+    artifacts: int
+    """How many artifacts it packed something of."""
     elapsed_ms: int
     """Of all, pruning too."""
     pruned: tuple[PruneReport, ...] = ()
@@ -108,6 +110,7 @@ def compact(
         total.events,
         total.packed_bytes,
         total.repacked_bytes,
+        total.artifacts,
         int((lake.clock.elapsed() - started) * 1_000),
         tuple(map(_together, zip(*done, strict=True))),
         dry_run,
@@ -165,17 +168,29 @@ class _Compaction:
         self._publisher = Publisher(lake.environment, lake.sessions.archive, app_name)
 
     def run(self, *, names_all: bool = False) -> None:
-        """Pack what is fresh, then what entries say, then packs that should be others."""
+        """Pack fresh sessions, artifacts and entries, then packs that should be others."""
         for made in self._made("packing", self._slices(), "commit"):
             self._total.sessions += len(made.sessions)
             self._total.events += sum(pack.rows for pack in made.packs)
             self._total.packed_bytes += sum(pack.size for pack in made.packs)
+        rest = self._pack_artifacts()
         self._running.watch(Progress("packing entries", self._app, 0, None, ""))
-        for made in fresh_changes(self._lake, self._app, names_all=names_all):
+        for made in fresh_changes(self._lake, self._app, rest, names_all=names_all):
             self._publisher.publish(made)
         newest = self._lake.sessions.archive.newest(app_manifests(self._app))
         for made in self._made("merging", plan_repacks(newest, self._pack_bytes), "pack"):
             self._total.repacked_bytes += sum(pack.size for pack in made.packs)
+
+    def _pack_artifacts(self) -> Changes:
+        """Publish what is fresh of artifacts, but for a part that comes with what is next."""
+        self._running.watch(Progress("packing artifacts", self._app, 0, None, ""))
+        rest = Changes()
+        for part in fresh_artifacts(self._lake, self._app):
+            if rest.artifacts:
+                self._publisher.publish(rest)
+            rest = Changes(artifacts=part)
+            self._total.artifacts += len(part)
+        return rest
 
     def _made(
         self, doing: str, tasks: Sequence[Task[list[Changes]]], unit: str

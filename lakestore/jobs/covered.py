@@ -16,8 +16,9 @@ from lakestore.errors import NotFoundError
 from lakestore.history.archive import ERASED, EVENTS, KEYED, STATE, Archive, Keyed
 from lakestore.history.entries import decode_entry
 from lakestore.history.environment import Environment
+from lakestore.history.logged import SESSIONS, rows_of_logs
 from lakestore.history.needless import Age, is_held, needless_by_pack, needless_by_rollup
-from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces
 from lakestore.jobs.removing import Remover
 from lakestore.log.entries import name_of, parse_entry
 from lakestore.log.keys import (
@@ -83,7 +84,7 @@ class Covered:
         """
         listed = self._env.store.list(app_logs(self._manifest.app_name))
         for piece in pieces(logs_in(listed), OBJECTS_AT_ONCE):
-            rows = rows_of_logs(self._archive, self._manifest, [log for log, _ in piece])
+            rows = rows_of_logs(self._archive, SESSIONS, self._manifest, [log for log, _ in piece])
             needless = [one for log, listed in piece for one in self._needless(log, listed, rows)]
             for kind, is_rollup in (("commits", False), ("rollups", True)):
                 chosen = [one for one in needless if _is_rollup(one) == is_rollup]
@@ -118,7 +119,7 @@ class Covered:
         if pack_id not in self._proven:
             pack = self._manifest.table(EVENTS.name).pack(pack_id)
             key = pack_key(self._manifest.app_name, EVENTS.name, pack_id)
-            whole = digest_of(self._env, key, pack) == pack.digest
+            whole = digest_of(self._env, key, pack.size) == pack.digest
             if not whole:
                 self._remover.note(f"a pack is damaged; what it was made of stays. {key=}")
             self._proven[pack_id] = whole
@@ -157,7 +158,7 @@ class Covered:
     def _is_whole_run(self, kind: Keyed[Any], run: StoredFile) -> bool:
         key = run_key(self._manifest.app_name, kind.name, run.id)
         if key not in self._proven:
-            self._proven[key] = digest_of(self._env, key, run) == run.digest
+            self._proven[key] = digest_of(self._env, key, run.size) == run.digest
         return self._proven[key]
 
     def _old_part(self, listed: Sequence[StoredObject]) -> _OldPart:
@@ -204,11 +205,11 @@ class Covered:
             return []
 
 
-def digest_of(environment: Environment, key: str, file: StoredFile) -> str:
-    """Return the SHA-256 of a pack or run, read in pieces; "" if it is not there, or too short."""
+def digest_of(environment: Environment, key: str, size: int) -> str:
+    """Return the SHA-256 of an object, read in pieces; "" if it is not there, or too short."""
     digest = sha256()
-    for start in range(0, file.size, _READ_BYTES):
-        length = min(_READ_BYTES, file.size - start)
+    for start in range(0, size, _READ_BYTES):
+        length = min(_READ_BYTES, size - start)
         try:
             body = environment.store.get_range(key, start, length)
         except (NotFoundError, UnreadableError):

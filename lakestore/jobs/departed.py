@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lakestore.history.archive import EVENTS, KEYED
+from lakestore.history.logged import SESSIONS, rows_of_logs
 from lakestore.jobs.changes import Change, Changes, Publisher
-from lakestore.jobs.listings import OBJECTS_AT_ONCE, logs_in, pieces, rows_of_logs
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, logs_in, pieces
 from lakestore.lake import Lake
 from lakestore.log.keys import app_logs, app_manifests, log_digest
 from lakestore.log.manifests import Manifest
@@ -111,7 +112,7 @@ class Departed:
         """Yield the rows of deleted sessions whose logs are not empty, or soon will not be."""
         listed = logs_in(self._env.store.list(app_logs(self._app)))
         for piece in pieces(listed, OBJECTS_AT_ONCE):
-            rows = rows_of_logs(self._archive, newest, [log for log, _ in piece])
+            rows = rows_of_logs(self._archive, SESSIONS, newest, [log for log, _ in piece])
             yield from (row for row in rows.values() if not row.alive and row.session_id)
         if newest.revived:
             for packed in self._archive.sessions(newest):

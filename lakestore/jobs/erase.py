@@ -1,4 +1,4 @@
-"""Erasing a user: every session, what they set, and every byte of it. Owns the receipt.
+"""Erasing a user: sessions, artifacts, what they set, and every byte of it. Owns the receipt.
 
 What is erased counts for nobody from the moment that it is published; the bytes go after readers
 have had the time to notice, and are looked for once more after the grace, since a request that was
@@ -43,6 +43,8 @@ class EraseReceipt:
     looked for again after the grace; `done`: that was done, and nothing was left."""
     sessions: tuple[ErasedRow, ...]
     """Which sessions, by digests, and up to which versions."""
+    artifacts: tuple[ErasedRow, ...] = ()
+    """Which artifacts, in the same way."""
     memory: ErasedRow | None = None
     """Up to when what was remembered, its version: microseconds since 1970 UTC; None: nothing."""
     removed: tuple[str, ...] = field(default=(), repr=False)
@@ -57,7 +59,8 @@ class EraseReceipt:
     @property
     def is_empty(self) -> bool:
         """Whether nothing of the user was found."""
-        return not (self._gone or self.removed or self.left or self.status == "published")
+        found = self._gone or self.artifacts or self.removed or self.left
+        return not (found or self.status == "published")
 
     @property
     def _gone(self) -> tuple[ErasedRow, ...]:
@@ -90,10 +93,11 @@ class EraseReceipt:
         if self.status == "done":
             return self
         running = Running(executor, progress or unwatched)
-        eraser = Eraser(lake, self.app_name, self.user_id, self._gone, running)
+        eraser = self._eraser(lake, running)
         if self.status == "published":
             if not wait:
                 return self
+            eraser.name_late()
             eraser.pack()
             eraser.publish()
             return _remove(lake, eraser, self)
@@ -102,6 +106,7 @@ class EraseReceipt:
             return self
         if early > 0:
             eraser.pause(early, "waiting until what was under way has landed")
+        eraser.name_late()
         eraser.pack()
         eraser.publish()
         eraser.wait()
@@ -110,6 +115,7 @@ class EraseReceipt:
         return replace(
             self,
             status="pending" if left else "done",
+            artifacts=eraser.artifacts,
             removed=(*self.removed, *removed),
             left=left,
         )
@@ -119,7 +125,11 @@ class EraseReceipt:
 
         What the user began after it was erased is no trace.
         """
-        return Eraser(lake, self.app_name, self.user_id, self._gone).found()
+        return self._eraser(lake).found()
+
+    def _eraser(self, lake: Lake, running: Running | None = None) -> Eraser:
+        gone, artifacts = self._gone, self.artifacts
+        return Eraser(lake, self.app_name, self.user_id, gone, artifacts, running)
 
 
 def erase_user(
@@ -131,13 +141,14 @@ def erase_user(
     executor: Executor | None = None,
     progress: Watch | None = None,
 ) -> EraseReceipt:
-    """Erase all sessions of a user of an app, and the user's state. Blocking.
+    """Erase all sessions and artifacts of a user of an app, and the user's state. Blocking.
 
-    An append that was acknowledged before is erased; later ones get `SessionNotFoundError`. The
-    user may begin again at any time, under the same ids too. What the user's sessions set of the
-    app's own state stays, without a word of where it came from. Running it again after a crash
-    does the rest. Of a user of whom nothing is there it waits for nothing: what is created at that
-    moment was begun after.
+    An append that was acknowledged before is erased; later ones get `SessionNotFoundError`. A
+    version of an artifact that was saved before is erased; later ones begin at 0. The user may
+    begin again at any time, under the same ids too. What the user's sessions set of the app's own
+    state stays, without a word of where it came from. Running it again after a crash does the rest.
+    Of a user of whom nothing is there it waits for nothing: what is created at that moment was
+    begun after.
 
     Args:
         lake: The lake, open for writing.
@@ -169,7 +180,8 @@ def erase_user(
     eraser.pack()
     eraser.note_sources()
     eraser.publish()
-    receipt = EraseReceipt(app_name, user_id, "published", eraser.sessions, eraser.memory)
+    found = (eraser.sessions, eraser.artifacts, eraser.memory)
+    receipt = EraseReceipt(app_name, user_id, "published", *found)
     if eraser.knows_nothing():
         status: Status = "pending" if eraser.may_be_under_way() else "done"
         return replace(receipt, status=status, removed_at=lake.clock.wall())
@@ -182,6 +194,7 @@ def _remove(lake: Lake, eraser: Eraser, receipt: EraseReceipt) -> EraseReceipt:
     return replace(
         receipt,
         status="pending",
+        artifacts=eraser.artifacts,
         removed=(*receipt.removed, *removed),
         left=left,
         removed_at=lake.clock.wall(),

@@ -14,9 +14,11 @@ from typing import Any
 
 from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, KEYED, LAST, STATE, Kind, Packed, Place
-from lakestore.history.erased import Sourced, origin_digest
+from lakestore.history.erased import Sourced, newest_of, origin_digest
+from lakestore.jobs.artifact_erasing import ArtifactEraser
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
+from lakestore.jobs.payload_traces import payload_traces
 from lakestore.jobs.progress import Progress, counted
 from lakestore.jobs.rewriting import Rewriter
 from lakestore.jobs.running import Running, check_lake
@@ -52,6 +54,7 @@ class Eraser:
         app_name: str,
         user_id: str,
         gone: Iterable[ErasedRow] = (),
+        artifacts: Iterable[ErasedRow] = (),
         running: Running | None = None,
     ) -> None:
         """Take the user, and what is known to be ended already."""
@@ -63,6 +66,7 @@ class Eraser:
         self._store = lake.environment.store
         self._archive = lake.sessions.archive
         self._gone = {row.digest: row for row in gone}
+        self._artifacts = ArtifactEraser(lake, app_name, user_id, artifacts)
         self._whole = origin_digest(app_name, user_id, "")
         self._clean: set[str] = set()
         self._published = Manifest(app_name, 0)
@@ -78,12 +82,22 @@ class Eraser:
         """Up to when all goes that was remembered of the user; None where nothing was."""
         return self._gone.get(self._whole)
 
+    @property
+    def artifacts(self) -> tuple[ErasedRow, ...]:
+        """The artifacts that were ended, by their digests."""
+        return tuple(self._artifacts.gone[digest] for digest in sorted(self._artifacts.gone))
+
+    @property
+    def _ended(self) -> dict[str, ErasedRow]:
+        """All logs that were ended."""
+        return {**self._gone, **self._artifacts.gone}
+
     def tell(self, doing: str) -> None:
         """Tell whoever watches what is done now."""
         self._running.watch(Progress(doing, self._app, 0, None, ""))
 
     def end(self) -> None:
-        """End every session of the user, damaged ones too, by a `delete` commit."""
+        """End every session and artifact of the user, damaged ones too, by a `delete` commit."""
         sessions = self._lake.sessions
         views = sessions.read_all(self._app, self._user, ended=True)
         for view in counted(views, self._running.watch, "ending", self._app, "session"):
@@ -101,6 +115,12 @@ class Eraser:
                 key, last = parse_log(log), max([*files.commits, *files.rollups], default=0)
                 marker = sessions.end_unread(key, last) if key else None
                 self._note(log, marker.version if marker else last, marker.token if marker else "")
+        self._artifacts.end()
+
+    def name_late(self) -> None:
+        """Name what has landed of artifacts since they were ended, before it is removed."""
+        self._artifacts.name_late()
+        self._clean.clear()
 
     def _note(self, log: str, version: int, token: str) -> None:
         digest, now = log_digest(log), int(self._lake.clock.wall() * 1_000_000)
@@ -164,9 +184,10 @@ class Eraser:
         packs = {pack_key(self._app, EVENTS.name, f.id): f for f in _packs_of(newest)}
         runs = _runs_of(newest)
         dirty_runs = list(traces.runs())
-        unsaid = any(known.get(digest) != row for digest, row in self._gone.items())
-        if unsaid or runs & set(dirty_runs):
-            return self._say(Changes(erased=dict(self._gone)))
+        # Somebody else may have erased more since: that stays.
+        later = newest_of(known, self._ended)
+        if later != known or runs & set(dirty_runs):
+            return self._say(Changes(erased=self._ended))
         # Of a pack that is named, only dead rows can be of sessions that were erased.
         dirty_packs = list(traces.packs(besides=[key for key in packs if not packs[key].dead]))
         again = {packs[key].id for key in dirty_packs if key in packs}
@@ -215,7 +236,7 @@ class Eraser:
 
     def knows_nothing(self) -> bool:
         """Tell whether there is nothing to erase: no session was ended, and no trace is left."""
-        return not self._gone and not self.found()
+        return not self._ended and not self.found()
 
     def may_be_under_way(self) -> bool:
         """Tell whether what an erased session of the app has sent may still land.
@@ -253,6 +274,8 @@ class Eraser:
             ),
             *sorted((files & doomed) - named),
             *traces.drafts(),
+            *self._payloads(),
+            *self._artifacts.removable(),
             # A number that was superseded only now may still be created by a slow job.
             *traces.manifests(self._published),
         ]
@@ -271,14 +294,19 @@ class Eraser:
         traces = self._traces()
         entries = (key for _, key, _ in traces.entries())
         manifests = traces.manifests(self._newest())
-        files = (*traces.packs(), *traces.runs(), *traces.drafts())
-        found = {*traces.logs(), *entries, *files, *manifests}
+        files = (*traces.packs(), *traces.runs(), *traces.drafts(), *self._artifacts.found())
+        found = {*traces.logs(), *entries, *files, *manifests, *self._payloads()}
         return tuple(sorted(found))
 
-    def _traces(self) -> Traces:
+    def _payloads(self) -> list[str]:
+        return payload_traces(self._lake, self._app, self._user, self._erased())
+
+    def _erased(self) -> dict[str, ErasedRow]:
         # What an earlier attempt erased too, of which nothing but digests is left.
-        erased = {**self._archive.erased(self._newest()), **self._gone}
-        return Traces(self._store, self._app, self._user, erased, self._clean)
+        return newest_of(self._archive.erased(self._newest()), self._ended)
+
+    def _traces(self) -> Traces:
+        return Traces(self._store, self._app, self._user, self._erased(), self._clean)
 
     def _newest(self) -> Manifest:
         return replace(self._archive.newest(app_manifests(self._app)), app_name=self._app)

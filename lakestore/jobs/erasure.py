@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 from lakestore.history.erased import is_erased
 from lakestore.history.keyed import Keyed, KeyedRow
+from lakestore.history.logged import SESSIONS, Logged, LogRow
 from lakestore.history.runs import Place
-from lakestore.log.keys import SessionKey, log_digest
+from lakestore.log.keys import log_digest
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.runs import SessionRow
 
 K = TypeVar("K", bound=KeyedRow)
+L = TypeVar("L", bound=LogRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,22 @@ class Keep:
         return bool(self.erased or self.forgotten)
 
     def session(self, row: SessionRow) -> SessionRow | None:
-        """Drop rows of erased sessions, but not of what was begun under their ids since."""
+        """Drop rows of erased and forgotten sessions, see `logged`."""
         if (row.user_id, row.session_id) in self.forgotten:
             return None
-        gone = self.erased.get(log_digest(log_of_row(row))) if self.erased else None
+        return self._unless_erased(SESSIONS, row)
+
+    def logged(self, kind: Logged[L]) -> Callable[[L], L | None] | None:
+        """Return what makes of each row of a table what it becomes; None where all stay.
+
+        Rows of what was erased go, but not of what was begun under the same ids since.
+        """
+        if not self.erased:
+            return None
+        return lambda row: self._unless_erased(kind, row)
+
+    def _unless_erased(self, kind: Logged[L], row: L) -> L | None:
+        gone = self.erased.get(log_digest(kind.log(row))) if self.erased else None
         return row if gone is None or row.version > gone.version else None
 
     def keyed(self, kind: Keyed[K]) -> Callable[[K], K | None] | None:
@@ -61,8 +75,3 @@ class Keep:
 
 def _never(_row: object) -> bool:
     return False
-
-
-def log_of_row(row: SessionRow) -> str:
-    """Return the prefix of a session's log."""
-    return SessionKey(row.app_name, row.user_id, row.session_id).log

@@ -168,7 +168,8 @@ class ExtractTask:
                 yield Told(key, one.row.version, events)
 
     def _is_wanted(self, row: EventRow) -> bool:
-        return is_after(microseconds(event_time(row)), self.since)
+        # To know its time the event is taken apart.
+        return self.since is None or is_after(microseconds(event_time(row)), self.since)
 
 
 def is_after(time: int | None, since: float | None) -> bool:

@@ -18,6 +18,7 @@ _UNITS = {
     "packed sessions": "session",
     "logs": "session",
     "shared state": "object",
+    "artifacts": "artifact",
 }
 """What is read, and what is counted of it."""
 
@@ -84,6 +85,8 @@ class Look:
     """How many were proven."""
     events: int = 0
     """How many event rows were read."""
+    artifacts: int = 0
+    """How many artifacts were proven."""
     objects: int = 0
     """How many objects were read."""
     damaged: set[str] = field(default_factory=set)

@@ -44,12 +44,15 @@ class FreshRows(Generic[K]):
             self.rows[kind.place(row)] = row if known is None else kind.merge(known, row)
 
 
-def fresh_changes(lake: Lake, app_name: str, *, names_all: bool = False) -> Iterator[Changes]:
+def fresh_changes(
+    lake: Lake, app_name: str, begun: Changes | None = None, *, names_all: bool = False
+) -> Iterator[Changes]:
     """Yield what packing all fresh entries of an app makes of it, in parts that fit into memory.
 
     Args:
         lake: The lake.
         app_name: The app.
+        begun: What is to be published with the first part, if there is any.
         names_all: Also name a few entries of tables where names only save work.
 
     Raises:
@@ -59,7 +62,7 @@ def fresh_changes(lake: Lake, app_name: str, *, names_all: bool = False) -> Iter
     archive = lake.sessions.archive
     # Before the listings: what it names is in the runs that are read later, too.
     packed = archive.folded(archive.newest(app_manifests(app_name)))
-    swept, made = set(packed), Changes()
+    swept, made = set(packed), begun or Changes()
     for kind in KEYED:
         prefix = kind.prefix(app_name)
         listed = {name_of(it.key): it.key for _, it in list_entries(lake.environment.store, prefix)}

@@ -27,7 +27,8 @@ from lakestore.history.archive import (
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_rollup, plan_of
 from lakestore.history.keyed import KeyedRow
-from lakestore.jobs.erasure import log_of_row
+from lakestore.history.logged import FILES, LOGGED, SESSIONS, rows_at
+from lakestore.history.runs import ARTIFACTS
 from lakestore.log.commits import LogFiles, list_logs
 from lakestore.log.entries import Entry, list_entries
 from lakestore.log.keys import (
@@ -35,6 +36,7 @@ from lakestore.log.keys import (
     app_logs,
     app_manifests,
     app_runs,
+    commit_key,
     log_digest,
     manifest_key,
     rollup_key,
@@ -42,6 +44,8 @@ from lakestore.log.keys import (
 )
 from lakestore.log.manifests import Manifest
 from lakestore.storage import StoredObject, UnreadableError
+from lakestore.tables import artifacts
+from lakestore.tables.artifacts import ArtifactRow
 from lakestore.tables.erased import ErasedRow
 from lakestore.tables.parquet import open_parquet, read_groups
 from lakestore.tables.runs import SessionRow
@@ -55,6 +59,7 @@ class Origins:
 
     def __init__(self, environment: Environment, archive: Archive, manifest: Manifest) -> None:
         """Take the newest manifest; its number is 0 where there is none."""
+        self._env = environment
         self._store = environment.store
         self._archive = archive
         self._manifest = manifest
@@ -91,6 +96,8 @@ class Origins:
         table = table_of(run)
         if table == EVENTS.name:
             return self._hold(EVENTS, run, self._hold_sessions)
+        if table == ARTIFACTS.name:
+            return self._hold(ARTIFACTS, run, self._hold_artifacts)
         if table == ERASED.name:
             return self._hold(ERASED, run, self._hold_erased)
         for keyed in KEYED:
@@ -123,22 +130,43 @@ class Origins:
         erased = self._archive.erased(self._manifest)
         missing = {}
         for row in rows:
-            log, below = log_of_row(row), packed.get(EVENTS.place(row))
+            log, below = SESSIONS.log(row), packed.get(EVENTS.place(row))
             gone = erased.get(log_digest(log)) if erased else None
             known = max(below.row.version if below else 0, gone.version if gone else 0)
             if known < row.version:
                 missing[log] = (row.version, below)
-        logs = self._logs(missing)
+        logs = self._logs(app_logs(self._app), missing)
         return all(
             self._reaches(log, logs.get(log, LogFiles()), *wanted)
             for log, wanted in missing.items()
         )
 
-    def _logs(self, wanted: Collection[str]) -> dict[str, LogFiles]:
+    def _hold_artifacts(self, rows: Sequence[ArtifactRow]) -> bool:
+        packed = rows_at(self._archive, FILES, self._manifest, map(ARTIFACTS.place, rows))
+        known = {FILES.log(row): row.version for row in packed.values()}
+        missing = {
+            log: row.version for row in rows if known.get(log := FILES.log(row), 0) < row.version
+        }
+        logs = self._logs(FILES.logs(self._app), missing)
+
+        def tells(log: str) -> bool:
+            """Whether the newest commit is there, and builds on nothing more than is known."""
+            newest = max(logs.get(log, LogFiles()).commits, default=0)
+            if newest < missing[log]:
+                return False
+            try:
+                body = self._store.get(commit_key(log, newest))
+            except NotFoundError:  # there is a newer one
+                return True
+            return artifacts.decode_commit(body).base <= known.get(log, 0)
+
+        return all(self._env.pool.map(tells, list(missing), near=self._store.near))
+
+    def _logs(self, prefix: str, wanted: Collection[str]) -> dict[str, LogFiles]:
         """Return what is listed of some logs that mostly lie side by side."""
         if not wanted:
             return {}
-        listed = list_logs(self._store, app_logs(self._app), min(wanted), max(wanted))
+        listed = list_logs(self._store, prefix, min(wanted), max(wanted))
         return {log: files for log, files in listed if log in wanted}
 
     def _reaches(self, log: str, files: LogFiles, version: int, packed: Packed | None) -> bool:
@@ -211,8 +239,8 @@ class Origins:
             for row in rows
             if row.digest not in known or known[row.digest].version < row.version
         }
-        if missing:
-            for log, files in list_logs(self._store, app_logs(self._app)):
+        for logged in LOGGED if missing else ():
+            for log, files in list_logs(self._store, logged.logs(self._app)):
                 if max(files.commits, default=0) >= missing.get(log_digest(log), 0):
                     missing.pop(log_digest(log), None)
         return not missing

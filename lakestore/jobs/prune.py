@@ -17,6 +17,7 @@ from typing import Literal, TypedDict
 from lakestore.checks import check_choice, check_flag, check_number, check_time
 from lakestore.errors import InputError, ReadOnlyError
 from lakestore.jobs.apps import chosen_apps, for_each
+from lakestore.jobs.artifact_pruning import Keeping, old_artifacts
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.pruning import (
     Pruned,
@@ -38,12 +39,13 @@ class PruneReport(TypedDict):
     """What was pruned, or would be."""
 
     table: str
-    """`sessions`, `events`, `state`, `telemetry` or `memory`."""
+    """`sessions`, `events`, `state`, `telemetry`, `memory` or `artifacts`."""
     deleted_count: int
-    """How many of what the function names: sessions, events, keys, rows, memories."""
+    """How many of what the function names: sessions, events, keys, rows, memories; of artifacts
+    versions."""
     deleted_bytes: int
-    """Bytes of their JSON, or of a row's values. The store is smaller by what that takes there,
-    compressed, once `compact` and `sweep` have followed."""
+    """Bytes of their JSON, of a row's values, or of payloads. The store is smaller by what that
+    takes there, compressed, once `compact` and `sweep` have followed."""
     deleted_objects: int
     """Objects that the call itself deleted: none, since readers may still need them."""
     elapsed_ms: int
@@ -201,6 +203,55 @@ def prune_memory(
         raise InputError('scope="app" is what all users share: it goes without a user_id')
     prune = partial(old_memory, running=Running(executor, progress or unwatched), scope=scope)
     return run_step(lake, "memory", prune, Asked(before, app_name, user_id, dry_run))
+
+
+def prune_artifacts(
+    lake: Lake,
+    *,
+    older_than_days: int = 90,
+    keep_last: int = 1,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    session_id: str | None = None,
+    latest: bool = False,
+    dry_run: bool = False,
+    now: datetime | None = None,
+    progress: Watch | None = None,
+) -> PruneReport:
+    """Drop versions of artifacts that were saved long ago; never the latest unless asked.
+
+    Of each artifact the oldest versions go, up to the first that is not old: numbers of those that
+    stay do not change. Each is pruned at the version that was judged: what is saved meanwhile
+    stays. Payloads to which nothing refers then are deleted by later sweeps. All else is as in
+    `prune_sessions`.
+
+    Args:
+        lake: The lake, open for writing.
+        older_than_days: How long ago they were saved.
+        keep_last: Of each artifact never the last this many versions.
+        app_name: Only this app; None for all.
+        user_id: Only this user of that app; None for all.
+        session_id: Only artifacts of this session of that user; None for all.
+        latest: Delete artifacts of which every version is old; `keep_last` does not keep them.
+        dry_run: Change nothing, and report what would be.
+        now: What ages count to; None for this machine's clock, see `prune_sessions`.
+        progress: Is called now and then.
+
+    Raises:
+        InputError: an argument makes no sense.
+        ReadOnlyError: the lake was opened with `read_only=True`, and this is no dry run.
+        StorageError: the store failed; run it again.
+    """
+    before = instant("older_than_days", older_than_days, now, lake)
+    check_number("keep_last", keep_last, least=1)
+    check_flag("latest", latest)
+    if session_id is not None and user_id is None:
+        raise InputError("session_id names a session of a user: user_id is needed too")
+    if session_id is not None:
+        check_id("session_id", session_id)
+    keeping = Keeping(keep_last, latest, session_id)
+    prune = partial(old_artifacts, keeping=keeping, watch=progress or unwatched)
+    return run_step(lake, "artifacts", prune, Asked(before, app_name, user_id, dry_run))
 
 
 def instant(name: str, days: int, now: datetime | None, lake: Lake) -> int:

@@ -41,6 +41,7 @@ from lakestore.log.keys import app_logs, app_manifests, user_logs
 from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow, event_id, event_time
 from lakestore.tables.memory import MemoryRow
+from lakestore.tables.payloads import contents_of
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 from lakestore.tables.telemetry import TelemetryRow
@@ -243,6 +244,7 @@ class _Cutter:
             last_event_time=event_time(stay[-1]),
             last_event_id=event_id(stay[-1]),
             events=sum(row.kind == "event" for row in stay),
+            payloads=contents_of(payload for row in stay for payload in row.payloads),
         )
         self._rewriter.add(before, after, [stay])
         self._waiting[EVENTS.place(before)] = replace(found, rows=[])
@@ -314,7 +316,7 @@ def _old_rows(
     else:
         pack_fresh(lake, app, running)
     manifest, done = archive.newest(app_manifests(app)), Pruned()
-    for row in archive.rows_in(kind, app, manifest.table(kind.name).runs, *_span(user)):
+    for row in archive.rows_in(kind, app, manifest.table(kind.name).runs, *span_of(user)):
         if is_old(row):
             old.pop(kind.place(row), None)
             done.add(1, _row_bytes(kind, row))
@@ -325,7 +327,8 @@ def _old_rows(
     return done
 
 
-def _span(user_id: str | None) -> tuple[Place, Place]:
+def span_of(user_id: str | None) -> tuple[Place, Place]:
+    """Return the first and last place of a user's rows, or (None) of all."""
     return (FIRST, LAST) if user_id is None else ((user_id, ""), (user_id, LAST[1]))
 
 

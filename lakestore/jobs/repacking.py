@@ -133,7 +133,7 @@ class _Group:
 
     def _read(self, schema: pa.Schema) -> pa.Table:
         with naming(self._key):
-            return read_groups(open_parquet(self.body, schema, events.RESERVED))
+            return read_groups(open_parquet(self.body, schema))
 
     @property
     def table(self) -> pa.Table:
@@ -166,7 +166,7 @@ class _Moving:
     row: SessionRow
     parts: dict[Segment, Part] = field(default_factory=dict)
 
-    def change(self, stored: StoredPack) -> Change:
+    def change(self, stored: StoredPack) -> Change[SessionRow]:
         """Return what the session becomes with the pack that was stored."""
         segments = [
             new

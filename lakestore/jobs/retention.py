@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from lakestore.checks import check_number
+from lakestore.checks import check_flag, check_number
 from lakestore.errors import InputError
+from lakestore.jobs.artifact_pruning import Keeping, old_artifacts
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.prune import Asked, PruneReport, instant, run_step
 from lakestore.jobs.pruning import (
@@ -47,12 +48,20 @@ class RetentionPolicy:
     """See `prune_telemetry`."""
     memory_older_than_days: int | None = None
     """See `prune_memory`; of users and of apps."""
+    artifacts_older_than_days: int | None = None
+    """See `prune_artifacts`."""
+    artifacts_keep_last: int = 1
+    """Of each artifact never the last this many versions."""
+    artifacts_latest: bool = False
+    """Whether artifacts go of which every version is old."""
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self) if field.name.endswith("_days")):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), least=1)
         check_number("sessions_keep_last", self.sessions_keep_last)
+        check_number("artifacts_keep_last", self.artifacts_keep_last, least=1)
+        check_flag("artifacts_latest", self.artifacts_latest)
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> RetentionPolicy:
@@ -134,10 +143,13 @@ class RetentionPolicy:
 
         sessions = partial(idle_sessions, keep_last=keep, watch=watch)
         memory = partial(old_memory, running=running, scope="all")
+        keeping = Keeping(self.artifacts_keep_last, self.artifacts_latest)
+        artifacts = partial(old_artifacts, keeping=keeping, watch=watch)
         return {
             "sessions_idle_days": ("sessions", sessions),
             "events_older_than_days": ("events", events_left),
             "user_state_idle_days": ("state", partial(idle_state, running=running)),
             "telemetry_older_than_days": ("telemetry", partial(old_telemetry, running=running)),
             "memory_older_than_days": ("memory", memory),
+            "artifacts_older_than_days": ("artifacts", artifacts),
         }

@@ -25,7 +25,7 @@ class _Waiting:
     after: SessionRow
     content: Sequence[Segment | Part]
 
-    def change(self, stored: StoredPack) -> Change:
+    def change(self, stored: StoredPack) -> Change[SessionRow]:
         """Return what the session becomes with the pack that was stored."""
         segments = tuple(
             each

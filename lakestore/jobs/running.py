@@ -63,6 +63,7 @@ class Total:
     events: int = 0
     packed_bytes: int = 0
     repacked_bytes: int = 0
+    artifacts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

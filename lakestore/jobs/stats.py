@@ -12,9 +12,11 @@ from typing import Any
 from lakestore.checks import check_number
 from lakestore.errors import FormatError, NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, KEYED, STATE, Keyed
+from lakestore.history.logged import SESSIONS, rows_of_logs
 from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.artifact_stats import count_listed, count_packed
 from lakestore.jobs.by_user import Figures, Users
-from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces, rows_of_logs
+from lakestore.jobs.listings import OBJECTS_AT_ONCE, grouped, logs_in, pieces
 from lakestore.jobs.progress import Progress, Watch, unwatched
 from lakestore.jobs.running import check_lake
 from lakestore.lake import Lake
@@ -23,8 +25,10 @@ from lakestore.log.entries import name_of, parse_entry
 from lakestore.log.keys import (
     app_logs,
     app_manifests,
+    app_objects,
     app_packs,
     app_runs,
+    log_of_object,
     manifest_key,
     parse_log,
     parse_log_name,
@@ -77,6 +81,8 @@ class AppStats:
     """Those of them that all users share."""
     other_entries: int = 0
     """Those of memory and telemetry; opening a session reads none of them, and SQL each."""
+    fresh_artifacts: int = 0
+    """Artifacts with something that is not packed; SQL reads a commit of each."""
 
     @property
     def requests_now(self) -> int:
@@ -98,7 +104,8 @@ class AppStats:
     def sql_now(self) -> int:
         """Requests of the first query of a new process, at most: one an object that is fresh."""
         packed = _PACKED_GETS if self.runs else 0
-        return _SQL_LISTS + packed + self.total.fresh_commits + self.other_entries
+        fresh = self.total.fresh_commits + self.other_entries + self.fresh_artifacts
+        return _SQL_LISTS + packed + fresh
 
     @property
     def sql_packed(self) -> int:
@@ -108,6 +115,10 @@ class AppStats:
     @property
     def objects_packed(self) -> int:
         """About how many objects there are then."""
+        return self._without_payloads + self.total.payloads
+
+    @property
+    def _without_payloads(self) -> int:
         # Entries have a run of their rows, and one of which entries these were.
         runs = max(self.runs, 1 + 2 * bool(self.entries or self.other_entries))
         return self.packs + self._has_fresh + runs + 1 if self.objects else 0
@@ -119,13 +130,14 @@ class AppStats:
             return False
         return (
             self.requests_now >= 2 * self.requests_packed
-            or self.total.fresh_objects >= 10 * self.objects_packed
+            or self.total.fresh_objects >= 10 * self._without_payloads
         )
 
     @property
     def _has_fresh(self) -> bool:
         """Whether compaction would find anything to pack."""
-        return bool(self.fresh_sessions or self.entries or self.other_entries)
+        fresh = self.fresh_sessions or self.fresh_artifacts
+        return bool(fresh or self.entries or self.other_entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +233,8 @@ class _Counting:
             self._count_packed(manifest)
         self._count_logs(manifest)
         self._count_entries(manifest)
+        self._count_payloads()
+        self._count_artifacts(manifest)
         found.user_count, found.users = self._users.count(), self._users.largest(users)
         return found
 
@@ -250,7 +264,7 @@ class _Counting:
     def _count_logs(self, manifest: Manifest) -> None:
         listed = self._store.list(app_logs(self._stats.app_name))
         for piece in pieces(logs_in(listed), OBJECTS_AT_ONCE):
-            rows = rows_of_logs(self._archive, manifest, [log for log, _ in piece])
+            rows = rows_of_logs(self._archive, SESSIONS, manifest, [log for log, _ in piece])
             for log, objects in piece:
                 self._count_log(log, objects, rows.get(log))
 
@@ -289,6 +303,22 @@ class _Counting:
                     self._add(one)
                     if parse_entry(one.key) is not None:
                         self._count_entry(kind, one, name_of(one.key) not in packed, both)
+
+    def _count_payloads(self) -> None:
+        for one in self._store.list(app_objects(self._stats.app_name)):
+            self._add(one)
+            log = log_of_object(one.key)
+            for figures in self._both(user_in(log)) if log else ():
+                figures.payloads += 1
+                figures.payload_bytes += one.size
+
+    def _count_artifacts(self, manifest: Manifest) -> None:
+        count_packed(self._archive, manifest, self._both)
+        counted = (self._store, self._archive, manifest, self._stats.app_name, self._both)
+        for one, is_fresh in count_listed(*counted):
+            self._stats.fresh_artifacts += is_fresh
+            for stored in (*one.commits.values(), *one.payloads):
+                self._add(stored)
 
     def _count_entry(
         self, kind: Keyed[Any], one: StoredObject, fresh: bool, both: Sequence[Figures]

@@ -15,6 +15,7 @@ from lakestore.checks import check_flag, check_seconds
 from lakestore.errors import ConflictError, FormatError, InputError, NotFoundError, StorageError
 from lakestore.history.needless import Age
 from lakestore.jobs.apps import chosen_apps
+from lakestore.jobs.artifact_sweep import ArtifactSweep
 from lakestore.jobs.aside import ASIDE_KEPT, DRAFTS_KEPT, drop_put_aside
 from lakestore.jobs.covered import Covered
 from lakestore.jobs.departed import Departed, StoreTime
@@ -23,6 +24,7 @@ from lakestore.jobs.origins import Origins
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
 from lakestore.jobs.running import check_lake
+from lakestore.jobs.sweep_payloads import PayloadSweep
 from lakestore.lake import Lake
 from lakestore.log.keys import (
     PROOFS,
@@ -55,9 +57,10 @@ class SweepReport:
     """What a sweep did, or, in a dry run, would do."""
 
     deleted: Mapping[str, Swept]
-    """By kind: commits, rollups, entries, packs, runs, manifests, proofs."""
+    """By kind: commits, rollups, entries, payloads, drafts, packs, runs, manifests, proofs."""
     named: int
-    """Packs and runs of jobs that died, named to be deleted by a later sweep."""
+    """Packs and runs of jobs that died, and payloads to which nothing refers, named to be deleted
+    by a later sweep."""
     failures: int
     """Objects that could not be deleted, or had to stay since what covers them is damaged."""
     reasons: Sequence[str]
@@ -118,6 +121,7 @@ def sweep(
         if seconds < lake.environment.limits.grace:
             # What this process itself has read may have been swept before its time.
             lake.sessions.forget()
+            lake.artifacts.forget()
     return SweepReport(
         {kind: Swept(count, remover.nbytes[kind]) for kind, count in remover.objects.items()},
         named,
@@ -199,9 +203,11 @@ class _AppSweep:
         """The packs and runs that there are."""
         self._is_lost = False
         """Whether a newer manifest must have been there: its number is not to be taken."""
+        self._payloads = 0
+        """How many payloads were named."""
 
     def run(self) -> int:
-        """Do all of it; return how many packs and runs were named to be deleted later.
+        """Do all of it; return how many objects were named to be deleted later.
 
         Raises:
             FormatError: a manifest or run is damaged: what it covers is not known.
@@ -218,7 +224,7 @@ class _AppSweep:
             return 0
         if not self._dry_run and not self._is_lost:
             Departed(self._lake, self._app, self._now).look()
-        return len(orphans)
+        return len(orphans) + self._payloads
 
     def _sweep_often(self, orphans: Sequence[StoredObject]) -> None:
         for _ in range(_ATTEMPTS - 1):
@@ -244,19 +250,35 @@ class _AppSweep:
 
     def _sweep(self, orphans: Sequence[StoredObject]) -> None:
         manifests = self._manifests()
-        old = [number for number, stored in manifests.items() if self._age.reaches(stored)]
-        covering = self._read(max(old)) if old else Manifest(self._app, 0)
-        created = manifests[covering.number].modified if old else 0.0
+        covering = self._covering(self._age, manifests)
+        created = manifests[covering.number].modified if covering.number else 0.0
         # Logs first: reading what covers them proves the runs, whose forerunners may go after.
         covered = Covered(self._env, self._archive, covering, created, self._age, self._remover)
         covered.sweep_logs()
         covered.sweep_entries()
+        self._sweep_artifacts(covering)
+        PayloadSweep(
+            self._env,
+            self._archive,
+            self._app,
+            self._age,
+            self._now,
+            lambda age: self._covering(age, self._manifests()),
+            self._remover,
+        ).run()
         would_be_named = orphans if self._dry_run and self._age.reaches_all else ()
         self._sweep_doomed(covering, would_be_named)
         last = covering.number + bool(would_be_named)
         self._remover.remove(
             "manifests", [one for number, one in manifests.items() if number < last]
         )
+
+    def _sweep_artifacts(self, covering: Manifest) -> None:
+        swept = ArtifactSweep(self._lake, covering, self._age, self._remover, dry_run=self._dry_run)
+        try:
+            swept.run(with_payloads=not self._is_lost)
+        finally:
+            self._payloads += swept.named
 
     def _manifests(self) -> dict[int, StoredObject]:
         prefix = app_manifests(self._app)
@@ -265,6 +287,11 @@ class _AppSweep:
             for stored in self._env.store.list(prefix)
         )
         return {number: stored for number, stored in listed if number is not None}
+
+    def _covering(self, age: Age, manifests: Mapping[int, StoredObject]) -> Manifest:
+        """Return the newest of some manifests that is old enough; number 0 for none."""
+        old = [number for number, stored in manifests.items() if age.reaches(stored)]
+        return self._read(max(old)) if old else Manifest(self._app, 0)
 
     def _read(self, number: int) -> Manifest:
         newest = self._archive.newest(app_manifests(self._app))

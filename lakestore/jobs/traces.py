@@ -1,4 +1,4 @@
-"""What the objects of an app still hold of sessions that were erased. Reads, and changes nothing.
+"""What the objects of an app still hold of what was erased. Reads, and changes nothing.
 
 A row counts as a trace when it is at or below the erased version of its session: what the user
 began since then is none.
@@ -19,25 +19,27 @@ import pyarrow.parquet as pq
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import EVENTS, KEYED, MEMORY, Keyed, Kind
 from lakestore.history.erased import Sourced, is_erased
+from lakestore.history.logged import LOGGED, Logged
 from lakestore.log.entries import list_entries
 from lakestore.log.keys import (
+    ARTIFACT_LOGS,
+    EVENT_LOGS,
     Scope,
     SessionKey,
     app_drafts,
     app_manifests,
     app_packs,
     app_runs,
+    artifacts_of_user,
     log_digest,
     log_of,
     manifest_key,
     parse_log_name,
     table_of,
-    user_logs,
 )
 from lakestore.log.manifests import Manifest, decode, list_manifests
 from lakestore.storage import ObjectStore
 from lakestore.tables.erased import ErasedRow
-from lakestore.tables.runs import SessionRow
 
 R = TypeVar("R")
 
@@ -57,12 +59,13 @@ class Traces:
 
     def logs(self) -> Iterator[str]:
         """Yield the commits and rollups that count for nobody any more."""
-        for key in self.store.names(user_logs(self.app_name, self.user_id)):
-            log = log_of(key)
-            parsed = parse_log_name(key.rpartition("/")[2])
-            gone = self.erased.get(log_digest(log)) if log else None
-            if gone and parsed and parsed[0] <= gone.version:
-                yield key
+        for root in (EVENT_LOGS, ARTIFACT_LOGS):
+            for key in self.store.names(artifacts_of_user(root, self.app_name, self.user_id)):
+                log = log_of(key)
+                parsed = parse_log_name(key.rpartition("/")[2])
+                gone = self.erased.get(log_digest(log)) if log else None
+                if gone and parsed and parsed[0] <= gone.version:
+                    yield key
 
     def entries(self) -> Iterator[tuple[Keyed[Any], str, list[Any]]]:
         """Yield the entries of the user and of the app with a trace, and what else they hold."""
@@ -99,12 +102,12 @@ class Traces:
                 self.clean.add(key)
 
     def runs(self) -> Iterator[str]:
-        """Yield the runs that have rows of such sessions, or name one as a source."""
+        """Yield the runs that have rows of what was erased, or name a session as a source."""
         for key in self.store.names(app_runs(self.app_name)):
             if key in self.clean:
                 continue
             table = table_of(key)
-            if (table == EVENTS.name and any(map(self._is_gone, self._rows(EVENTS, key)))) or any(
+            if self._has_gone(table, key) or any(
                 table in (kind.name, kind.beside and kind.beside.name)
                 and self._names_source(kind, key)
                 for kind in KEYED
@@ -112,6 +115,13 @@ class Traces:
                 yield key
             else:
                 self.clean.add(key)
+
+    def _has_gone(self, table: str | None, key: str) -> bool:
+        """Tell whether a run has rows of such logs themselves."""
+        for logged in LOGGED:
+            if table == logged.kind.name:
+                return any(self._is_gone(logged, row) for row in self._rows(logged.kind, key))
+        return False
 
     def _names_source(self, kind: Keyed[Any], key: str) -> bool:
         """Tell whether a run has rows from such sessions."""
@@ -124,11 +134,6 @@ class Traces:
                 yield from kind.from_table(table.filter(ours))
 
         return self._read(key, lambda key: any(map(self._is_source, sources(key)))) or False
-
-    def _has_ended(self, session_id: str, version: int) -> bool:
-        """Tell whether a version of a session of the user was erased."""
-        gone = self.erased.get(log_digest(SessionKey(self.app_name, self.user_id, session_id).log))
-        return gone is not None and version <= gone.version
 
     def manifests(self, newest: Manifest) -> Iterator[str]:
         """Yield the manifests before `newest` that name the user."""
@@ -155,8 +160,11 @@ class Traces:
     def _is_source(self, row: Sourced) -> bool:
         return row.source_user_id == self.user_id and is_erased(self.erased, row)
 
-    def _is_gone(self, row: SessionRow) -> bool:
-        return row.user_id == self.user_id and self._has_ended(row.session_id, row.version)
+    def _is_gone(self, logged: Logged[Any], row: Any) -> bool:
+        if row.user_id != self.user_id:
+            return False
+        gone = self.erased.get(log_digest(logged.log(row)))
+        return gone is not None and row.version <= gone.version
 
     def _users_rows(self, key: str) -> pa.Table | None:
         """Return ids and versions of the row groups of a pack that may have rows of the user."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lakestore.clock import Clock
 from lakestore.errors import AlreadyExistsError, UnknownOutcomeError
 from lakestore.log.commits import attempts
-from lakestore.log.keys import STATE_ENTRIES, entry_key, parse_entry_name, user_in
+from lakestore.log.keys import STATE_ENTRIES, entry_key, is_of_app, parse_entry_name
 from lakestore.storage import Metrics, ObjectStore
 
 
@@ -36,6 +37,7 @@ def list_entries(store: ObjectStore, prefix: str, after: str = "") -> Iterator[t
             yield key[: key.rindex("/") + 1], entry
 
 
+@lru_cache(maxsize=16_384)  # of a long listing the same ones are asked for each time
 def parse_entry(key: str) -> Entry | None:
     """Return the entry that stands under `key`, None for a stray."""
     parsed = parse_entry_name(key.rpartition("/")[2])
@@ -48,6 +50,7 @@ def is_fold(key: str) -> bool:
     return entry is not None and entry.is_fold
 
 
+@lru_cache(maxsize=16_384)
 def name_of(key: str) -> str:
     """Return what tells the entry under `key` from all others of its app, without its user.
 
@@ -55,7 +58,7 @@ def name_of(key: str) -> str:
     other tables than shared state begin with the name of the table.
     """
     name = key.rpartition("/")[2].partition(".")[0]
-    of_scope = name if user_in(key) else f"-/{name}"
+    of_scope = f"-/{name}" if is_of_app(key) else name
     return of_scope if key.startswith(STATE_ENTRIES) else f"{key.partition('/')[0]}/{of_scope}"
 
 

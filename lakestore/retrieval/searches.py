@@ -102,7 +102,7 @@ class Searches:
 
     def __init__(self, cache_bytes: int) -> None:
         """Keep indexes of so many bytes; a larger one is made for each question."""
-        self._cache: ByteCache[tuple[object, ...], Kept] = ByteCache(cache_bytes)
+        self._cache: ByteCache[tuple[object, ...], Kept] = ByteCache(cache_bytes, always_last=True)
         self._lock = Lock()
 
     def answer(self, catalog: Catalog, asked: Question) -> Relation:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from lakestore.errors import InputError
 
@@ -29,7 +32,7 @@ def check_embedder(value: object) -> None:
         raise InputError("an embedder is no async function; it may block, in a thread of its own")
 
 
-def embed(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, ...]]:
+def embed(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float]]:
     """Return the vector of each text, of floats as they are stored; empty texts too.
 
     Raises:
@@ -49,12 +52,12 @@ def embed(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, ...]]:
     return vectors
 
 
-def _vector(value: object) -> tuple[float, ...]:
+def _vector(value: object) -> Sequence[float]:
     try:
-        vector = tuple(float(number) for number in _listed(value))
-    except (TypeError, ValueError) as error:
+        vector = array("d", _listed(value))
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"the embedder returns lists of numbers. reason={error}") from error
-    if not all(abs(number) <= _MOST for number in vector):
+    if not (np.abs(np.frombuffer(vector)) <= _MOST).all():
         raise InputError("the embedder returns finite numbers that fit 32 bits")
     return vector
 

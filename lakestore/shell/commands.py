@@ -7,6 +7,7 @@ that could not do all; 2 arguments that make no sense; 3 nothing to erase was th
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -120,9 +121,10 @@ def sweep(
 @url_argument
 @app_option
 @click.option("--repair", is_flag=True, help="Mend what can be mended without losing anything.")
+@click.option("--deep", is_flag=True, help="Also read payloads, and compare their digests.")
 @json_option
 @stops_with("a check changes nothing but what --repair mends; the same command begins again")
-def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
+def check(url: str, app_name: str | None, repair: bool, deep: bool, as_json: bool) -> None:
     """Read a whole lake and tell what in it is not as it should be.
 
     Tells of each thing what it costs and how to mend it. Ends with 1 if something is lost or left
@@ -133,7 +135,7 @@ def check(url: str, app_name: str | None, repair: bool, as_json: bool) -> None:
 
     with opened(url, read_only=not repair) as lake, watched(lake) as how:
         require(lake, app_name)
-        report = run(lake, app_name=app_name, repair=repair, **how)
+        report = run(lake, app_name=app_name, repair=repair, deep=deep, **how)
     print_lines([to_json(report)] if as_json else check_lines(report, terminal_width()))
     sys.exit(0 if report.healthy else 1)
 
@@ -172,7 +174,13 @@ _PRUNED = {
     "user-state": ("prune_user_state", "idle_days", "user: keys that nobody has set for that long"),
     "telemetry": ("prune_telemetry", "older_than_days", "measurements of calls from before that"),
     "memory": ("prune_memory", "older_than_days", "memories of what happened before that"),
+    "artifacts": ("prune_artifacts", "older_than_days", "versions that were saved before that"),
 }
+
+
+_SPECIAL = {"scope": "memory", "keep_last": "artifacts", "latest": "artifacts"}
+"""Options that are for one of them."""
+_PACKS_NOTHING = ("sessions", "artifacts")
 
 
 @click.command()
@@ -187,6 +195,14 @@ _PRUNED = {
     type=click.Choice(["user", "app", "all"]),
     help="Of memory: of single users, of what all users of an app share, or both.  [default: user]",
 )
+@click.option(
+    "--keep-last",
+    type=click.IntRange(min=1),
+    help="Of artifacts: of each never the last this many versions.  [default: 1]",
+)
+@click.option(
+    "--latest", is_flag=True, help="Of artifacts: delete those of which every version is old."
+)
 @executor_option
 @dry_run_option
 @yes_option
@@ -200,12 +216,14 @@ def prune(
     app_name: str | None,
     user_id: str | None,
     scope: str | None,
+    keep_last: int | None,
+    latest: bool,
     where: Where | None,
     dry_run: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Forget old sessions, events, telemetry or memories, or user state that nobody sets any more.
+    """Forget old sessions, events, telemetry, memories or artifacts, or state that nobody sets.
 
     Tells first what would go, and asks. Gone for readers at once; the bytes go with the next
     compact and sweep.
@@ -218,12 +236,13 @@ def prune(
     days = given.pop(measure)
     if days is None or any(value is not None for value in given.values()):
         raise click.UsageError(f"`prune {what}` needs --{measure.replace('_', '-')} alone: {words}")
-    _check_pruned(what, app_name, user_id, scope, where)
+    special = {"scope": scope, "keep_last": keep_last, "latest": latest}
+    more = {name: value for name, value in special.items() if value}
+    _check_pruned(what, app_name, user_id, list(more), where)
     run = getattr(jobs, name)
     with opened(url) as lake:
         require(lake, app_name, user_id)
-        options: dict[str, Any] = {measure: days, "app_name": app_name, "user_id": user_id}
-        options |= {"scope": scope} if scope else {}
+        options: dict[str, Any] = {"app_name": app_name, "user_id": user_id, measure: days, **more}
         if dry_run or not yes:
             with watched(lake) as how:
                 report = run(lake, **options, dry_run=True, **how)
@@ -237,15 +256,21 @@ def prune(
 
 
 def _check_pruned(
-    what: str, app_name: str | None, user_id: str | None, scope: str | None, where: Where | None
+    what: str,
+    app_name: str | None,
+    user_id: str | None,
+    special: Sequence[str],
+    where: Where | None,
 ) -> None:
     """Refuse options that make no sense for what is to be pruned."""
     if user_id is not None and not (app_name and user_id):
         raise click.UsageError("--user names a user of an app: give its --app, too")
-    if scope and what != "memory":
-        raise click.UsageError(f"--scope is of memory, not of {what}")
-    if where and what == "sessions":
-        raise click.UsageError("`prune sessions` packs nothing, so it takes no --executor")
+    for name in special:
+        if what != _SPECIAL[name]:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--{option} is of {_SPECIAL[name]}, not of {what}")
+    if where and what in _PACKS_NOTHING:
+        raise click.UsageError(f"`prune {what}` packs nothing, so it takes no --executor")
 
 
 @click.command()

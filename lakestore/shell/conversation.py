@@ -35,6 +35,8 @@ class Conversation:
     """Stored events in commit order."""
     state: JsonObject
     """The session's state now, shared keys with their prefixes."""
+    files: Mapping[str, str]
+    """By name its artifacts, and those of its user: how many versions, and how large the last."""
 
 
 def conversation_lines(talk: Conversation, room: int, *, full: bool = False) -> Iterator[str]:
@@ -54,7 +56,8 @@ def conversation_lines(talk: Conversation, room: int, *, full: bool = False) -> 
             yield click.style(f"── turn {turn} ── {day} ".ljust(room, "─")[:room], dim=True)
             last_turn, last_day = turn, day
         yield from _event(event, clock, clip(author, column), column, room, full, turns)
-    yield from _closing(talk.state, room)
+    yield from _closing("state now", {key: _json(talk.state[key]) for key in talk.state}, room)
+    yield from _closing("artifacts now", talk.files, room)
 
 
 def _heading(talk: Conversation) -> Iterator[str]:
@@ -66,16 +69,16 @@ def _heading(talk: Conversation) -> Iterator[str]:
     yield f"{plural(len(talk.events), 'event')}, {plural(turns, 'turn')}, {plural(tokens, 'token')}"
 
 
-def _closing(state: JsonObject, room: int) -> Iterator[str]:
-    if not state:
+def _closing(heading: str, told: Mapping[str, str], room: int) -> Iterator[str]:
+    if not told:
         return
     yield ""
-    yield click.style("── state now ".ljust(room, "─")[:room], dim=True)
-    column = min(max(width(visible(key)) for key in state), room // 2)
-    for key in sorted(state):
+    yield click.style(f"── {heading} ".ljust(room, "─")[:room], dim=True)
+    column = min(max(width(visible(key)) for key in told), room // 2)
+    for key in sorted(told):
         name = clip(visible(key), column)
         blanks = " " * (column - width(name) + 2)
-        yield name + blanks + clip(visible(_json(state[key])), max(room - column - 2, 1))
+        yield name + blanks + clip(visible(told[key]), max(room - column - 2, 1))
 
 
 def _event(

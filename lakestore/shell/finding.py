@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 
 from lakestore.errors import InputError, NotFoundError
-from lakestore.history.reading import ALL
+from lakestore.history.reading import ALL, Found
+from lakestore.history.runs import ARTIFACTS, LAST
+from lakestore.jobs.artifact_listings import list_artifacts
 from lakestore.lake import Lake
-from lakestore.log.keys import Scope, SessionKey
+from lakestore.log.keys import Scope, SessionKey, app_manifests, artifacts_of_user
 from lakestore.shell.conversation import Conversation
+from lakestore.shell.text import byte_size, plural
+from lakestore.tables.artifacts import Saved
+from lakestore.tables.events import EventRow
 from lakestore.tables.state import APP_PREFIX, USER_PREFIX
 
 
@@ -43,7 +49,7 @@ def find_session(
 
 
 def has_user(lake: Lake, app_name: str, user_id: str) -> bool:
-    """Tell whether anything is known of a user of an app: a session, deleted or not, or state.
+    """Tell whether anything is known of a user of an app: sessions, deleted or not, files, state.
 
     Raises:
         StorageError: the store failed.
@@ -51,7 +57,15 @@ def has_user(lake: Lake, app_name: str, user_id: str) -> bool:
     scope = Scope(app_name, user_id)
     if any(True for _ in lake.sessions.read_all(app_name, user_id, ended=True)):
         return True
-    return bool(lake.sessions.shared.read([scope])[scope].values())
+    if lake.sessions.shared.read([scope])[scope].values():
+        return True
+    below = artifacts_of_user("", app_name, user_id)
+    if next(list_artifacts(lake.environment.store, below), None) is not None:
+        return True
+    archive = lake.sessions.archive
+    runs = archive.newest(app_manifests(app_name)).table(ARTIFACTS.name).runs
+    span = (user_id, ""), (user_id, LAST[1])
+    return any(True for _ in archive.rows_in(ARTIFACTS, app_name, runs, *span))
 
 
 def _among(app_name: str | None, user_id: str | None) -> str:
@@ -60,14 +74,20 @@ def _among(app_name: str | None, user_id: str | None) -> str:
 
 
 def read_conversation(lake: Lake, key: SessionKey) -> Conversation:
-    """Return the session with all its events and the state of all scopes.
+    """Return the session with all its events, the state of all scopes, and what files it has.
 
     Raises:
         NotFoundError: there is no such session.
         FormatError: one of its objects is damaged.
         StorageError: the store failed.
     """
-    found = lake.sessions.read_events(key, ALL)
+    sessions = lake.sessions
+
+    def read() -> tuple[Found | None, Sequence[EventRow]]:
+        found = sessions.read_events(key, ALL)
+        return found, found.rows if found else []
+
+    found, rows = sessions.payloads.whole(read, lambda: sessions.begin_again(key.app_name, key))
     if found is None:
         raise NotFoundError(
             f"no such session. session_id={key.session_id!r} app_name={key.app_name!r}"
@@ -81,5 +101,14 @@ def read_conversation(lake: Lake, key: SessionKey) -> Conversation:
         if scope in found.folds:
             shared = found.folds[scope].values()
             state |= {prefix + name: value for name, value in shared.items()}
-    events = [json.loads(row.event_json or "{}") for row in found.rows]
-    return Conversation(key.app_name, key.user_id, key.session_id, events, state)
+    events = [json.loads(row.event_json or "{}") for row in rows]
+    views = lake.artifacts.views(key.app_name, key.user_id, key.session_id)
+    files = {view.key.filename: _told(view.saves) for view in views}
+    return Conversation(key.app_name, key.user_id, key.session_id, events, state, files)
+
+
+def _told(saves: Sequence[Saved]) -> str:
+    """Return how many versions of an artifact there are, and what the last one is."""
+    last = saves[-1]
+    what = last.file_uri if last.size is None else byte_size(last.size)
+    return ", ".join(filter(None, (plural(len(saves), "version"), what, last.mime_type)))

@@ -36,6 +36,9 @@ def compact_lines(report: Any) -> Iterator[str]:
         f"packed {plural(report.events, 'row')} of {plural(report.sessions, 'session')}"
         f" into {byte_size(report.packed_bytes)}  ({report.elapsed_ms / 1_000:.1f} s)"
     )
+    artifacts = getattr(report, "artifacts", 0)
+    if artifacts:
+        yield f"packed what is new of {plural(artifacts, 'artifact')}"
     repacked = getattr(report, "repacked_bytes", 0)
     if repacked:
         yield f"rewrote {byte_size(repacked)} of older packs"
@@ -43,7 +46,12 @@ def compact_lines(report: Any) -> Iterator[str]:
 
 def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what was pruned, or would be."""
-    things = {"state": ("key",), "telemetry": ("measurement",), "memory": ("memory", "memories")}
+    things = {
+        "state": ("key",),
+        "telemetry": ("measurement",),
+        "memory": ("memory", "memories"),
+        "artifacts": ("version of artifacts", "versions of artifacts"),
+    }
     thing = things.get(report["table"], (report["table"].removesuffix("s"),))
     verb = "would prune" if report["dry_run"] else "pruned"
     yield (
@@ -55,7 +63,7 @@ def prune_lines(report: Mapping[str, Any]) -> Iterator[str]:
 def erase_lines(receipt: Any, grace: float) -> Iterator[str]:
     """Yield what was erased, and what is left to do in a lake of that grace."""
     if receipt.is_empty:
-        yield f"nothing of this user is there: no session, state or memory; {receipt.status}"
+        yield f"nothing of this user is there: no session, file, state or memory; {receipt.status}"
     else:
         yield _erased(receipt)
     if receipt.left:
@@ -74,7 +82,8 @@ def second_look(receipt: Any, grace: float) -> str:
 
 def _erased(receipt: Any) -> str:
     return (
-        f"erased {plural(len(receipt.sessions), 'session')};"
+        f"erased {plural(len(receipt.sessions), 'session')}"
+        f" and {plural(len(receipt.artifacts), 'artifact')};"
         f" {plural(len(receipt.removed), 'object')} deleted; {receipt.status}"
     )
 
@@ -94,7 +103,7 @@ def sweep_lines(report: SweepReport) -> Iterator[str]:
         yield f"{verb} nothing: all that is there is needed, or too young"
     if report.named:
         yield (
-            f"{plural(report.named, 'pack or run', 'packs and runs')} of jobs that died:"
+            f"{plural(report.named, 'object')} that nothing refers to"
             f" {'would be' if report.dry_run else 'are'} named, a later sweep deletes them"
         )
     if report.failures:
@@ -116,7 +125,8 @@ def check_lines(report: CheckReport, room: int) -> Iterator[str]:
         yield f"and {more:,} more"
     yield (
         f"read {plural(report.objects, 'object')}: {plural(report.apps, 'app')},"
-        f" {plural(report.sessions, 'session')}, {plural(report.events, 'row')}"
+        f" {plural(report.sessions, 'session')}, {plural(report.events, 'row')},"
+        f" {plural(report.artifacts, 'artifact')}"
     )
     yield _cost(report.requests, report.elapsed_ms)
     found = [f"{report.counts[name]:,} {name}" for name in order[:2] if report.counts.get(name)]
@@ -168,6 +178,11 @@ def _app_lines(app: AppStats, room: int) -> Iterator[str]:
         f"  packed    {plural(total.events, 'event')}, {byte_size(total.packed_bytes)}"
         f" in {plural(app.packs, 'pack')} and {plural(app.runs, 'run')}{dead}"
     )
+    if total.artifacts:
+        yield f"  files     {plural(total.artifacts, 'artifact')}"
+    if total.payloads:
+        size = byte_size(total.payload_bytes)
+        yield f"  payloads  {plural(total.payloads, 'object')}, {size}, of artifacts and events"
     yield f"  fresh     {_fresh(app) if total.fresh_objects else 'nothing: all is packed'}"
     yield (
         f"  to sweep  {plural(total.covered_objects, 'object')},"
@@ -198,6 +213,7 @@ def _fresh(app: AppStats) -> str:
         (app.total.fresh_commits, f"{commits} of {plural(app.fresh_sessions, 'session')}"),
         (app.entries, f"{plural(app.entries, 'entry', 'entries')} of state"),
         (app.other_entries, f"{others} of memory, telemetry"),
+        (app.fresh_artifacts, f"commits of {plural(app.fresh_artifacts, 'artifact')}"),
     ]
     told = ", ".join(text for count, text in parts if count) or parts[0][1]
     return f"{told}, not packed yet: {byte_size(app.total.fresh_bytes)}"

@@ -224,6 +224,8 @@ class _Upload(Upload):
     @override
     def finish(self) -> None:
         reply = self._put(f"bytes */{self._sent}", b"")
+        if reply.status == _GO_ON:
+            raise _RefusedError(Failure("RequestTimeout", reply.status))
         if int(json.loads(reply.body)["size"]) != self._sent:
             raise _RefusedError(Failure("OtherSize", reply.status))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from json.encoder import encode_basestring
 from operator import attrgetter
 from typing import Literal
@@ -93,8 +95,9 @@ class MemoryRow:
     """`lakestore.tables.words.searchable_words` of the text, ascending."""
     custom_metadata: str | None = field(default=None, repr=False)
     """JSON object, null for none."""
-    embedding: tuple[float, ...] | None = field(default=None, repr=False)
-    """The vector of the text by the embedder of that day, of any length; null for none."""
+    embedding: bytes | None = field(default=None, repr=False)
+    """The vector of the text by the embedder of that day, of any length; null for none. As
+    `vector` gives it: as objects, numbers would take eight times as much."""
 
     @property
     def key(self) -> str:
@@ -158,10 +161,14 @@ def merge(one: MemoryRow, other: MemoryRow) -> MemoryRow:
 
 _NAMES = tuple(field.name for field in fields(MemoryRow))
 _TIMES = ("inserted_at", "event_time")
-_LISTS = ("words", "embedding")
-_ROW = pa.struct(list(SCHEMA))
-_COMPRESS_FROM = 2_048
-_values = attrgetter(*SCHEMA.names)
+_EMBEDDING = SCHEMA.field("embedding")
+_OTHERS = [each for each in SCHEMA if each.name != _EMBEDDING.name]
+_ROW = pa.struct(_OTHERS)
+_COMPRESS_FROM = 3_072
+"""Bytes in memory."""
+_FLOAT = 4
+"""Bytes."""
+_values = attrgetter(*(each.name for each in _OTHERS))
 
 
 def place_of(stamp: str, ordinal: int) -> str:
@@ -169,10 +176,27 @@ def place_of(stamp: str, ordinal: int) -> str:
     return f"{stamp}/{ordinal:010}"
 
 
+def vector(numbers: Iterable[float]) -> bytes:
+    """Return a vector as rows hold it: 32-bit floats, one after the other."""
+    return array("f", numbers).tobytes()
+
+
 def to_table(rows: Sequence[MemoryRow]) -> pa.Table:
     """Return `rows` as a table in `SCHEMA`, in the order given."""
     columns = pa.array([_values(row) for row in rows], _ROW).flatten()
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
+    table = pa.Table.from_arrays(columns, schema=pa.schema(_OTHERS))
+    column = _to_lists([row.embedding for row in rows])
+    return table.add_column(SCHEMA.names.index(_EMBEDDING.name), _EMBEDDING, column)
+
+
+def _to_lists(vectors: Sequence[bytes | None]) -> pa.ListArray:
+    body, offsets = b"".join(filter(None, vectors)), [0]
+    for each in vectors:
+        offsets.append(offsets[-1] + len(each or b"") // _FLOAT)
+    floats = pa.Array.from_buffers(pa.float32(), offsets[-1], [None, pa.py_buffer(body)])
+    # A list is null where its offset is.
+    starts = [None if each is None else at for each, at in zip(vectors, offsets, strict=False)]
+    return pa.ListArray.from_arrays(pa.array([*starts, offsets[-1]], pa.int32()), floats)
 
 
 def from_table(table: pa.Table) -> list[MemoryRow]:
@@ -182,17 +206,32 @@ def from_table(table: pa.Table) -> list[MemoryRow]:
         columns[name] = pa.chunked_array(
             [chunk.view(pa.int64()) for chunk in columns[name].chunks], pa.int64()
         )
-    lists = [columns[name].to_pylist() for name in _NAMES]
-    for name in _LISTS:
-        number = _NAMES.index(name)
-        lists[number] = [None if one is None else tuple(one) for one in lists[number]]
-    return [MemoryRow(*values) for values in zip(*lists, strict=True)]
+    embeddings = _from_lists(columns.pop(_EMBEDDING.name))
+    lists = {name: column.to_pylist() for name, column in columns.items()}
+    lists["words"] = list(map(tuple, lists["words"]))
+    lists[_EMBEDDING.name] = embeddings
+    return [MemoryRow(*row) for row in zip(*(lists[name] for name in _NAMES), strict=True)]
+
+
+def _from_lists(column: pa.ChunkedArray) -> list[bytes | None]:
+    vectors: list[bytes | None] = []
+    for chunk in column.chunks:
+        floats = chunk.values
+        body = memoryview(floats.buffers()[1] or b"")[_FLOAT * floats.offset :]
+        places = pairwise(chunk.offsets.to_pylist())
+        for there, (start, end) in zip(chunk.is_valid().to_pylist(), places, strict=True):
+            vectors.append(bytes(body[_FLOAT * start : _FLOAT * end]) if there else None)
+    return vectors
 
 
 def encode(rows: Sequence[MemoryRow]) -> bytes:
     """Return an entry: Parquet in `SCHEMA`, rows in the order given."""
-    size = sum(len(row.content or "") + len(row.text or "") for row in rows)
-    return write_small(to_table(rows), compress=size >= _COMPRESS_FROM)
+    return encode_table(to_table(rows))
+
+
+def encode_table(table: pa.Table) -> bytes:
+    """Return an entry with the rows of a table in `SCHEMA`."""
+    return write_small(table, compress=table.nbytes >= _COMPRESS_FROM)
 
 
 def table_in(body: bytes) -> pa.Table:

@@ -18,7 +18,7 @@ from lakestore.search.embedding import embed
 from lakestore.search.hybrid import Hybrid
 from lakestore.search.index import Ranking
 from lakestore.search.overlap import Overlap
-from lakestore.tables.memory import MemoryRow
+from lakestore.tables.memory import MemoryRow, vector
 from tests.benchmarks.measuring import Figures, Scale
 from tests.support.locomo import Conversation, conversations, mean, recall
 from tests.support.memories import rows_of
@@ -85,7 +85,7 @@ async def test_recall(
         rows = rows_of((name, event) for name, told in talk.sessions.items() for event in told)
         finders = {"overlap": ours(Overlap(), rows), "bm25": ours(Bm25(), rows)}
         if model is not None:
-            encoded = embed(model.encode, [row.text or "" for row in rows])
+            encoded = map(vector, embed(model.encode, [row.text or "" for row in rows]))
             rows = [replace(row, embedding=one) for row, one in zip(rows, encoded, strict=True)]
             finders["hybrid"] = ours(Hybrid(model.encode, database.table), rows)
         adk = await fill(InMemoryMemoryService(), talk)

@@ -95,7 +95,8 @@ def test_erase_prints_a_receipt(tmp_path: Path) -> None:
     erased = run("erase", url, *scope, "--yes")
     assert erased.exit_code == 0
     assert re.match(
-        r"erased \d+ sessions; \d+ objects deleted; pending\npending: what .* may still land;"
+        r"erased \d+ sessions and \d+ artifacts; \d+ objects deleted; pending\n"
+        r"pending: what .* may still land;"
         r" from 2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d UTC on the same command looks once more\n",
         erased.output,
     )
@@ -110,7 +111,7 @@ def test_erase_of_a_user_who_is_not_known_waits_for_nothing(url: str) -> None:
     """It is said, and the command is done at once, though others would take ten minutes."""
     erased = run("erase", url, "--app", APP, "--user", "nobody", "--yes", "--wait")
     assert erased.exit_code == 3
-    nothing = "nothing of this user is there: no session, state or memory; done\n"
+    nothing = "nothing of this user is there: no session, file, state or memory; done\n"
     assert erased.output.startswith(nothing)
     unknown = run("erase", url, "--app", "nothing", "--user", "ana", "--yes")
     assert unknown.exit_code == 1

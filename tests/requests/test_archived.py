@@ -180,11 +180,11 @@ def test_list_sessions_of_an_app(archive: Archive) -> None:
 
 
 def test_scan(archive: Archive) -> None:
-    """5 LIST, one each of telemetry and memory, and a GET for each run and pack, in all."""
+    """6 LIST, one each of telemetry, memory and artifacts, and a GET for each run and pack."""
     with archive.reader() as (service, store):
         read = service.lake.scan("events", columns=["user_id", "text"]).read_all()
     assert read.num_rows == 3 * archive.users * archive.sessions
-    assert kinds(store)["list"] == 5
+    assert kinds(store)["list"] == 6
     assert kinds(store)["get"] <= 1 + 2 + 2, store.rounds
 
 

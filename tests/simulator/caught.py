@@ -89,6 +89,14 @@ BY_SCENARIO = {
     "stamps later than what was erased": "N anew",
     "forgets outlive swaps": "M1",
     "swaps keep what came since": "M2",
+    "grace of payloads": "B quick",
+    "logs keep payloads": "B fresh",
+    "packed rows keep payloads": "B packed",
+    "old manifests keep payloads": "B pruned",
+    "one manifest covers a sweep of payloads": "B overtaken",
+    "a late append proves its payloads": "B stalls",
+    "put again is no proof": "B late",
+    "what is referred to is looked up": "B warm",
 }
 """The scenario that breaks without the rule."""
 

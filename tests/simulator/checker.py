@@ -24,7 +24,7 @@ def check(calls: Sequence[Call], names: Sequence[Name]) -> list[str]:
     """Return what is wrong, a sentence each, the plainest first."""
     forgetting = Forgetting(calls)
     found = [*_errors(calls), *check_shared(calls, forgetting)]
-    found += [*check_measured(calls), *check_remembered(calls)]
+    found += [*check_measured(calls), *check_remembered(calls), *_check_bytes(calls)]
     for name in names:
         found += _Session(name, calls, forgetting).check()
     return found
@@ -73,6 +73,16 @@ def _errors(calls: Sequence[Call]) -> Iterator[str]:
             writes = call.kind in ("append", "create", "delete") or call.job is not None
             if not call.faults and not (writes and call.stalls and call.outcome == "unknown"):
                 yield f"{call.where} {call.kind}: {call.outcome}, and nothing had happened"
+
+
+def _check_bytes(calls: Sequence[Call]) -> Iterator[str]:
+    """An event that was acknowledged has all its bytes, for everyone who asks afterwards."""
+    for call in calls:
+        for append in calls if call.hollow else ():
+            if append.kind == "append" and append.is_ok and append.ended_before(call.began):
+                lost = [event for event in append.sent if event in call.hollow]
+                if lost:
+                    yield f"{call.where} {call.kind}: shows {lost} without bytes; acknowledged"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakestore.history.archive import MEMORY, Archive
 from lakestore.history.memories import Memories
-from lakestore.jobs.changes import Publisher
+from lakestore.jobs.new_rows import NewRows
 from lakestore.jobs.swapping import Pairing
 from lakestore.search.rows import Rows
 from lakestore.tables.memory import MemoryRow
@@ -28,13 +28,13 @@ def _wins(stack: ExitStack) -> None:
 
 @without("forgets are packed", "and stay, as an add of their id may land at any time")
 def _packed(stack: ExitStack) -> None:
-    original = Publisher._unended
+    original = NewRows._unended
 
-    def unended(self: Publisher, kind: Any, newest: Any, rows: Any) -> Any:
-        left = original(self, kind, newest, rows)
+    def unended(self: NewRows, kind: Any, rows: Any) -> Any:
+        left = original(self, kind, rows)
         return {place: row for place, row in left.items() if getattr(row, "kind", "") != "forget"}
 
-    set_(stack, Publisher, "_unended", unended)
+    set_(stack, NewRows, "_unended", unended)
 
 
 @without("memories have keys", "of two adds of one id in a session one counts")

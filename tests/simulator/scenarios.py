@@ -5,6 +5,7 @@ from tests.simulator.scenarios_of_forgetting import FORGETTING
 from tests.simulator.scenarios_of_jobs import JOBS
 from tests.simulator.scenarios_of_logs import LOGS
 from tests.simulator.scenarios_of_memory import MEMORY
+from tests.simulator.scenarios_of_payloads import PAYLOADS
 from tests.simulator.scenarios_of_rebuilds import REBUILDS
 from tests.simulator.scenarios_of_state import STATE
 from tests.simulator.scenarios_of_telemetry import TELEMETRY
@@ -17,4 +18,5 @@ SCENARIOS: dict[str, Scenario] = {
     **TELEMETRY,
     **MEMORY,
     **REBUILDS,
+    **PAYLOADS,
 }

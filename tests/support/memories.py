@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from google.adk.events import Event
 
-from lakestore.tables.memory import MemoryRow, place_of
+from lakestore.tables.memory import MemoryRow, place_of, vector
 from lakestore.tables.thin import content_text, microseconds
 from lakestore.tables.words import searchable_words
 
@@ -48,7 +48,7 @@ def row_of(
         text=text,
         words=tuple(sorted(searchable_words(text or ""))),
         custom_metadata=None if metadata is None else json.dumps(metadata),
-        embedding=None if embedding is None else tuple(embedding),
+        embedding=None if embedding is None else vector(embedding),
     )
 
 

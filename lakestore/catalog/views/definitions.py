@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from lakestore.catalog.views.artifacts import ARTIFACT_EVENTS, ARTIFACTS, uri_macro
 from lakestore.catalog.views.costs import COSTS
 from lakestore.catalog.views.errors import ERRORS
 from lakestore.catalog.views.events import EVENTS
@@ -34,6 +35,7 @@ def views_with(state_columns: Sequence[str] = ()) -> Mapping[str, View]:
         "costs": COSTS,
         "telemetry": TELEMETRY,
         "memory": MEMORY,
+        "artifacts": ARTIFACTS,
     }
 
 
@@ -48,6 +50,8 @@ def definitions(views: Mapping[str, View] = VIEWS) -> Iterator[str]:
     for name, query in MEASURED.items():
         yield f"CREATE VIEW internal.{name} AS {query}"
     yield answers(False)
+    yield uri_macro("")
+    yield f"CREATE VIEW internal.artifact_events AS {ARTIFACT_EVENTS}"
     for name, view in views.items():
         yield f"CREATE VIEW {quoted(name)} AS {view.query}"
         yield f"COMMENT ON VIEW {quoted(name)} IS {literal(view.meaning)}"

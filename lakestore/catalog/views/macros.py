@@ -47,6 +47,7 @@ _TOOLS = _read(
 )
 _USAGE = _read(**_both(usage_metadata=_both(tool_use_prompt_token_count="BIGINT")))
 _ARTIFACTS = _read(actions=_both(artifact_delta="JSON"))
+_SAVED_FILES = _read(actions=_both(artifact_delta="MAP(VARCHAR, BIGINT)"))
 _REWIND = _read(actions=_both(rewind_before_invocation_id="VARCHAR"))
 _COMPACTION = _read(
     actions={
@@ -134,10 +135,14 @@ _MACROS: Mapping[str, str] = {
     "tool_use_tokens(event_json)": f"internal.tool_use({_USAGE})",
     "files(read)": f"len(json_keys({_either('read.actions', 'artifact_delta')}))",
     "artifacts(event_json)": f"internal.files({_ARTIFACTS})",
+    "saved(read)": f"map_entries({_either('read.actions', 'artifact_delta')})",
+    "saved_files(event_json)": f"internal.saved({_SAVED_FILES})",
     "rewinds(read)": _either("read.actions", "rewind_before_invocation_id"),
     "rewind_target(event_json)": f"internal.rewinds({_REWIND})",
     "compacted(found)": _COMPACTED,
     "summary(read)": "internal.compacted(read.actions.compaction)",
+    # Each database puts the root of its lake before it.
+    "uri(key)": "key",
     "summary_range(event_json)": f"internal.summary({_COMPACTION})",
 }
 

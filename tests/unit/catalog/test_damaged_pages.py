@@ -18,7 +18,7 @@ from lakestore.jobs import compact, prune_events, sweep
 from lakestore.log.keys import app_packs
 from lakestore.storage import MemoryStore
 from lakestore.tables.footers import footer_size
-from lakestore.tables.parquet import column_places, group_places
+from lakestore.tables.groups import column_places, group_places
 from tests.support.aging import AgingLake
 from tests.support.archives import APP, Site, delete_packed, event, newest
 from tests.support.clocks import ManualClock

@@ -85,3 +85,12 @@ def test_each_view_answers_on_an_empty_lake(catalog: Catalog, view: str) -> None
     catalog.refresh()
     assert catalog.sql(f"from {view}").fetchall() == []
     assert catalog.scan(view, None, None, None).schema.names == list(VIEWS[view].columns)
+
+
+def test_artifacts_read_events_only_for_what_saved_them(filled: Catalog) -> None:
+    """Sizes, times and addresses of artifacts open no event; which event saved one opens some."""
+    asked = (
+        "select filename, versions, sum(size), any_value(canonical_uri) from artifacts group by all"
+    )
+    assert list(scans(filled, asked)) == []
+    assert list(scans(filled, asked.replace("versions", "event_id", 1)))

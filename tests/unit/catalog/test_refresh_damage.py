@@ -53,7 +53,9 @@ BAD: dict[str, Callable[[EventRow], bytes]] = {
     "of an unknown kind": lambda row: encode_commit([replace(row, kind="merge")]),  # type: ignore[arg-type]
     "without a column": lambda row: parquet(stored(row).drop_columns(["token"])),
     "with a null id": lambda row: parquet(_without_user(row)),
-    "with a reserved column": lambda row: parquet(stored(row).append_column("payloads", [["x"]])),
+    "with another type of payloads": lambda row: parquet(
+        stored(row).append_column("payloads", [["x"]])
+    ),
     "without rows": lambda row: parquet(stored(row).slice(0, 0)),
     "an event not in UTF-8": lambda row: parquet(with_bytes(row, "event_json", b'{"id":"\xff"}')),
     "a state not in UTF-8": lambda row: parquet(with_bytes(row, "state_delta", b'{"k":"\xff"}')),

@@ -99,3 +99,21 @@ def test_many_threads_may_use_it() -> None:
 
     kept = [cache.get(key) for key in range(17)]
     assert cache.nbytes == sum(value.nbytes for value in kept if value) <= 200
+
+
+def test_the_last_is_kept_however_large() -> None:
+    """If the cache is to keep the last one always, it stays by itself until another is put."""
+    cache: ByteCache[str, Value] = ByteCache(30, always_last=True)
+    cache.put("a", Value(10))
+    cache.put("b", Value(31))
+    assert [key for key in "ab" if cache.get(key)] == ["b"]
+
+    cache.put("c", Value(10))
+    assert [key for key in "abc" if cache.get(key)] == ["c"]
+
+
+def test_no_room_keeps_nothing() -> None:
+    """A capacity of 0 keeps not even the last one."""
+    cache: ByteCache[str, Value] = ByteCache(0, always_last=True)
+    cache.put("a", Value(10))
+    assert cache.get("a") is None

@@ -17,6 +17,7 @@ from lakestore.search.filters import filter_of
 from lakestore.search.hybrid import Hybrid, K
 from lakestore.tables import memory
 from lakestore.tables.memory import MemoryRow
+from lakestore.tables.memory import vector as pack
 from tests.support.minilm import MiniLm, model_folder
 from tests.support.searching import found, index_of, rows_of_texts
 
@@ -34,7 +35,7 @@ def by_meaning(texts: Sequence[str]) -> list[tuple[float, float]]:
 def rows(*texts: str) -> list[MemoryRow]:
     """Return rows with their vectors."""
     return [
-        replace(row, embedding=tuple(np.array(vector, np.float32).tolist()))
+        replace(row, embedding=pack(vector))
         for row, vector in zip(rows_of_texts(*texts), by_meaning(texts), strict=True)
     ]
 
@@ -69,8 +70,8 @@ def test_memories_without_a_vector_are_found_by_words(ranking: Hybrid) -> None:
     """No vector, one of zeros, or one of another model's length is no reason not to be found."""
     made = rows("car", "wash", "wash", "wash")
     made[1] = replace(made[1], embedding=None)
-    made[2] = replace(made[2], embedding=(1.0, 0.0, 0.0))
-    made[3] = replace(made[3], embedding=(0.0, 0.0))
+    made[2] = replace(made[2], embedding=pack((1.0, 0.0, 0.0)))
+    made[3] = replace(made[3], embedding=pack((0.0, 0.0)))
     index = index_of(ranking, made)
 
     assert {"e2", "e3", "e4"} < set(found(ranking, index, "wash"))
@@ -112,7 +113,7 @@ def test_an_empty_query_asks_no_model(database: VectorDatabase) -> None:
 )
 def test_any_library_fits(embedder: Embedder) -> None:
     """Lists, generators and arrays of any kind are vectors."""
-    assert embed(embedder, ["a", "b"]) == [(1.0, 2.0)] * 2
+    assert list(map(list, embed(embedder, ["a", "b"]))) == [[1.0, 2.0]] * 2
     assert embed(embedder, []) == []
 
 
@@ -149,7 +150,7 @@ def test_a_small_model_works_offline(database: VectorDatabase) -> None:
     model = MiniLm(folder)
     ranking = Hybrid(model.encode, database.table)
     texts = ["My dog loves long walks", "The invoice was paid in May", "Paris is in France"]
-    vectors = embed(model.encode, texts)
+    vectors = map(pack, embed(model.encode, texts))
     made = [replace(r, embedding=v) for r, v in zip(rows_of_texts(*texts), vectors, strict=True)]
     index = index_of(ranking, made)
 

@@ -19,6 +19,7 @@ from lakestore.search.index import Hit, Index, Ranking
 from lakestore.search.overlap import Overlap
 from lakestore.tables import memory
 from lakestore.tables.memory import MemoryRow
+from lakestore.tables.memory import vector as pack
 from tests.support.memories import forget, row_of
 from tests.support.searching import found, hashed, index_of, rows_of_texts, said
 
@@ -36,7 +37,7 @@ def embedded(rows: list[MemoryRow]) -> list[MemoryRow]:
     """Return the rows with vectors."""
     vectors = hashed([row.text or "" for row in rows])
     return [
-        replace(row, embedding=None if row.kind == "forget" else tuple(vector))
+        replace(row, embedding=None if row.kind == "forget" else pack(vector))
         for row, vector in zip(rows, vectors, strict=True)
     ]
 

@@ -225,6 +225,17 @@ def test_google_may_keep_less_of_a_chunk(fake_gcs: Bucket) -> None:
         parts.store.close()
 
 
+def test_google_may_not_be_done_yet(fake_gcs: Bucket) -> None:
+    """Told that all was sent, it may ask for more, and is told again."""
+    with fault_proxy(fake_gcs.endpoint) as proxy:
+        parts = Parts(fake_gcs, proxy)
+        proxy.faults.append(Fault("answer", "PUT", first=4, status=308))
+        assert upload_long(parts.store) == SIZE
+        assert proxy.count("PUT") == 5
+        assert parts.plain.get("t/long") == b"".join(LONG)
+        parts.store.close()
+
+
 class TestObstore:
     """Through obstore, which sends parts again by itself."""
 

@@ -1,0 +1,78 @@
+"""What the commands tell of artifacts, and how they are pruned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakestore import Lake
+from lakestore.jobs import stats
+from lakestore.log.keys import SessionKey
+from lakestore.storage import LocalStore
+from tests.cli.running import run
+from tests.support.artifacts import APP, REPORT, SHARED, payloads, save
+from tests.support.clocks import ManualClock
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A lake with a session, and files of three years ago."""
+    with Lake(LocalStore(tmp_path / "old"), clock=ManualClock()) as lake:
+        lake.sessions.create(SessionKey(APP, "ana", "s1"), {}, generated=True)
+        for body in (b"1", b"22"):
+            save(lake, body, mime_type="application/pdf")
+        save(lake, b"x", SHARED)
+    return str(tmp_path / "old")
+
+
+def test_show_names_them(url: str) -> None:
+    """A session is printed with the artifacts that it can load."""
+    shown = run("show", url, "s1").output
+    assert "report.pdf      2 versions, 2 B, application/pdf\n" in shown
+    assert "user:notes.txt  1 version, 1 B\n" in shown
+
+
+def test_stats_count_them(url: str) -> None:
+    """Artifacts, and bytes of payloads, of all and of each user; packed or not."""
+    for fresh in (2, 0):
+        shown = run("stats", url).output
+        assert "files     2 artifacts, 4 B of payloads" in shown
+        assert ("commits of 2 artifacts" in shown) == bool(fresh)
+        with Lake.open(url, read_only=True) as lake:
+            (app,) = stats(lake).apps
+        assert (app.fresh_artifacts, app.total.artifacts) == (fresh, 2)
+        assert (app.users["ana"].payloads, app.users["ana"].payload_bytes) == (3, 4)
+        assert app.objects == len([it for it in Path(url).rglob("*.*") if it.is_file()]) - 1
+        assert run("compact", url).exit_code == 0
+
+
+def test_prune(url: str) -> None:
+    """Old versions go as they are asked to; what only others take is refused."""
+    before = ("prune", "artifacts", url, "--older-than-days", "9", "--app", APP, "--user", "ana")
+    assert "would prune 1 version of artifacts" in run(*before, "--dry-run").output
+    report = json.loads(run(*before, "--yes", "--json").output)
+    assert (report["table"], report["deleted_count"]) == ("artifacts", 1)
+    assert run(*before, "--keep-last", "0").exit_code == 2
+    assert run(*before, "--scope", "app").exit_code == 2
+    assert run("prune", "sessions", url, "--idle-days", "9", "--latest").exit_code == 2
+    with Lake.open(url) as lake:
+        assert payloads(lake, REPORT) == {1: b"22"}
+        assert "pruned 2 versions of artifacts" in run(*before, "--latest", "--yes").output
+        assert lake.sql("select count(*) from artifacts").fetchall() == [(0,)]
+
+
+def test_a_user_with_files_alone(url: str) -> None:
+    """One who has nothing but artifacts is known to commands, packed and swept or not."""
+    with Lake.open(url) as lake:
+        lake.sessions.delete(SessionKey(APP, "ana", "s1"))
+        save(lake, b"x", type(REPORT)(APP, "Bo", None, "user:x"))
+    for _ in range(2):
+        erased = run("prune", "artifacts", url, "--older-than-days", "9", "--app", APP,
+                     "--user", "Bo", "--dry-run")  # fmt: skip
+        assert erased.exit_code == 0, erased.output
+        run("compact", url)
+        run("sweep", url, "--grace", "0s", "--yes")
+    assert run("prune", "artifacts", url, "--older-than-days", "9", "--app", APP,
+               "--user", "nobody", "--dry-run").exit_code == 1  # fmt: skip

@@ -1,0 +1,202 @@
+"""What is left of the artifacts of a user who was erased, and what others see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lakestore import Lake
+from lakestore.errors import UnknownOutcomeError
+from lakestore.jobs import EraseReceipt, compact, erase_user, sweep
+from lakestore.log.keys import ArtifactKey, SessionKey, commit_key, payload_key
+from tests.support.artifacts import OTHER, REPORT, SHARED, objects, payloads, save
+from tests.support.erasures import mentions
+from tests.support.faulty_store import InterruptedStore, Nth
+from tests.support.sites import APP, Site
+
+SECRET = b"sesame"
+BO = ArtifactKey(APP, "Bo", "s1", "report.pdf")
+LONG = ArtifactKey(APP, "ana", "s1", "ana" * 60)
+HIS = (REPORT, OTHER, SHARED, LONG)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A lake in which two users have artifacts, packed, fresh and deleted ones."""
+    made = Site()
+    for key in (*HIS, BO):
+        save(made.lake, SECRET, key)
+    compact(made.lake)
+    for key in (REPORT, BO):
+        save(made.lake, SECRET + b" again", key)
+    made.lake.artifacts.delete(OTHER)
+    yield made
+    made.lake.close()
+
+
+def erase(site: Site, *, finish: bool = True) -> EraseReceipt:
+    """Erase ana."""
+    receipt = erase_user(site.open(), APP, "ana")
+    return receipt.finish(site.open()) if finish else receipt
+
+
+def left(site: Site) -> list[str]:
+    """Return the keys of objects that hold anything of ana, or whose keys name her."""
+    return sorted({*mentions(site.store, "ana", "report.pdf"), *site.stored("ana")} - bos(site))
+
+
+def bos(site: Site) -> set[str]:
+    """Return the keys of the other's objects, and of those that are of both."""
+    return {*site.stored("user=%42o"), *site.stored("runs/"), *site.stored("manifests/")}
+
+
+def shown(lake: Lake, user: str) -> list[Any]:
+    """Return what SQL and services show of a user's artifacts."""
+    found: list[Any] = lake.sql(
+        "select filename, version from artifacts where user_id = ? order by all", [user]
+    ).fetchall()
+    return [*found, *((it.key, it.saves) for it in lake.artifacts.views(APP, user, "s1"))]
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_r104_nothing_is_left(site: Site, packs: bool) -> None:
+    """No object holds a byte of the user's, or has a name of it; the receipt lists and proves."""
+    if packs:
+        compact(site.lake)
+    before = shown(site.open(), "Bo")
+    assert len(mentions(site.store, SECRET.decode())) > 5
+    warm = site.open()
+    shown(warm, "ana")
+    receipt = erase(site, finish=False)
+    assert receipt.status == "pending"
+    assert len(receipt.artifacts) == len(HIS)
+    assert receipt.sessions == ()
+    for key in HIS:
+        assert objects(site.store, key) == []
+        assert any(it.startswith(key.objects) for it in receipt.removed)
+    assert shown(warm, "ana") == shown(site.open(), "ana") == []
+    receipt = receipt.finish(site.open())
+    assert (receipt.status, receipt.left) == ("done", ())
+    assert receipt.verify(site.open(read_only=True)) == ()
+    assert left(site) == []
+    assert mentions(site.store, SECRET.decode()) == sorted(objects(site.store, BO))
+    assert mentions(site.store, '"ana"') == []
+    assert shown(site.open(), "Bo") == before
+    assert erase(site).is_empty
+
+
+def test_versions_are_never_used_again(site: Site) -> None:
+    """Who begins anew, under the same names, goes on above what was erased, from version 0."""
+    last = {key: site.lake.artifacts.load(key).version for key in HIS}
+    erase(site)
+    with site.open() as lake:
+        for key in HIS:
+            saved = save(lake, b"new", key)
+            assert (saved.artifact_version, saved.version > last[key]) == (0, True)
+        compact(lake)
+    site.pass_grace()
+    sweep(site.lake)
+    for key in HIS:
+        assert payloads(site.open(), key) == {0: b"new"}
+
+
+def test_a_save_under_way_brings_nothing_back(site: Site) -> None:
+    """What was stored before, and committed after all was removed, is neither shown nor kept."""
+    site.lake.artifacts.load(REPORT)
+
+    def meanwhile() -> None:
+        assert erase(site).status == "done"
+
+    commits = Nth("put", holding=REPORT.log)
+    saver = site.open(lambda inner: InterruptedStore(inner, commits, meanwhile))
+    with saver, pytest.raises(UnknownOutcomeError):
+        save(saver, SECRET + b" late")
+    with site.open() as lake:
+        assert shown(lake, "ana") == []
+        compact(lake)
+    for _ in range(4):
+        site.pass_grace()
+        sweep(site.lake)
+        compact(site.lake)
+    assert objects(site.store) == site.stored(REPORT.log) == []
+    assert mentions(site.store, SECRET.decode()) == sorted(objects(site.store, BO))
+
+
+@pytest.mark.parametrize("finishes", [False, True])
+def test_payloads_that_land_late_go(site: Site, finishes: bool) -> None:
+    """Before the second look the receipt removes them, after it sweeps do; no name stays."""
+    receipt = erase(site, finish=not finishes)
+    late = payload_key(REPORT.objects, "0" * 16, "report.pdf")
+    site.store.put_if_absent(late, SECRET)
+    assert receipt.verify(site.open(read_only=True)) == (late,)
+    if finishes:
+        receipt = receipt.finish(site.open())
+        assert receipt.status == "done"
+        assert late in receipt.removed
+    else:
+        for _ in range(5):
+            site.pass_grace()
+            sweep(site.lake)
+            compact(site.lake)
+    assert objects(site.store) == []
+    assert left(site) == []
+    assert save(site.open(), b"new").artifact_version == 0
+
+
+def test_what_is_saved_while_it_is_erased(site: Site) -> None:
+    """A version that lands after the end is begun anew, and keeps its payload."""
+
+    def meanwhile() -> None:
+        with site.open() as other:
+            save(other, b"anew")
+
+    ended = Nth("put", nth=2, holding=REPORT.log)
+    with site.open(lambda inner: InterruptedStore(inner, ended, meanwhile)) as eraser:
+        receipt = erase_user(eraser, APP, "ana")
+    receipt = receipt.finish(site.open())
+    assert receipt.status == "done"
+    assert payloads(site.open()) == {0: b"anew"}
+    assert mentions(site.store, SECRET.decode()) == sorted(objects(site.store, BO))
+
+
+def test_damaged_artifacts_go(site: Site) -> None:
+    """One that nobody can read is ended after whatever is last, and goes as the others."""
+    for key in (REPORT, LONG):
+        version = site.lake.artifacts.load(key).version + 1
+        site.store.put_if_absent(commit_key(key.log, version), b"no Parquet")
+    receipt = erase(site)
+    assert (receipt.status, receipt.left) == ("done", ())
+    assert mentions(site.store, SECRET.decode()) == sorted(objects(site.store, BO))
+    for key in (REPORT, LONG):
+        assert payloads(site.open(), key) == {}
+
+
+def test_a_receipt_of_another_process(site: Site) -> None:
+    """What one process has published another one removes."""
+    receipt = erase_user(site.open(), APP, "ana", wait=False)
+    assert receipt.status == "published"
+    assert len(objects(site.store)) == 2
+    assert shown(site.open(), "ana") == []
+    receipt = receipt.finish(site.open()).finish(site.open())
+    assert (receipt.status, receipt.left) == ("done", ())
+    assert left(site) == []
+
+
+def test_an_older_receipt_takes_nothing_back(site: Site) -> None:
+    """What was erased up to a version stays so when an erasure from before is finished after."""
+    key = SessionKey(APP, "ana", "s1")
+    receipts = []
+    for _ in range(2):
+        with site.open() as lake:
+            save(lake, b"anew")
+            lake.sessions.create(key, {}, generated=False)
+            receipts.append(erase_user(lake, APP, "ana", wait=False))
+    first, second = receipts
+    second = second.finish(site.open()).finish(site.open())
+    assert second.status == "done"
+    first.finish(site.open()).finish(site.open())
+    known = site.lake.sessions.archive.erased(site.manifest())
+    for row in (*second.sessions, *second.artifacts):
+        assert known[row.digest].version >= row.version
