@@ -111,7 +111,7 @@ IN_FILES = {
     **_differs(
         "keeps bytes with type and display name, and text, and no more of a part",
         *_variants("test_what_goes_in_comes_out", "bytes without a type", "thought"),
-        "test_what_goes_in_comes_out[part of a video]",
+        *_variants("test_what_goes_in_comes_out", "part of a video", "all that goes with a text"),
     ),
     **_differs("reads line ends as those of Unix", "test_what_goes_in_comes_out[text]"),
     **_differs("a text has no type, and bytes have one", "test_types_of_versions"),
@@ -164,7 +164,7 @@ ON_GCS = {
     **_differs(
         "keeps bytes, text and pointers with their types, and no more of a part",
         *_variants("test_what_goes_in_comes_out", "pointer that is named", "thought"),
-        "test_what_goes_in_comes_out[part of a video]",
+        *_variants("test_what_goes_in_comes_out", "part of a video", "all that goes with a text"),
     ),
     **_differs(
         "has application/octet-stream for no type",

@@ -14,6 +14,7 @@ from lakestore.history.artifact_uploads import Draft
 from lakestore.history.artifact_view import ArtifactView
 from lakestore.log.commits import list_log
 from lakestore.log.keys import ARTIFACT_OBJECTS, ArtifactKey, app_manifests, commit_key
+from lakestore.storage import UnreadableError
 from tests.support.archives import Site
 from tests.support.artifacts import (
     APP,
@@ -28,7 +29,7 @@ from tests.support.artifacts import (
     save,
 )
 from tests.support.damage import change, flipped
-from tests.support.faulty_store import InterruptedStore, Nth
+from tests.support.faulty_store import ClosedStore, InterruptedStore, Nth
 
 LONG = ArtifactKey(APP, "ana", "s1", "図" * 60 + ".png")
 """Of its name only a digest is in keys."""
@@ -201,6 +202,22 @@ def test_a_damaged_commit_hides_no_other(
     change(site.store, commit_key(key.log, 1), flipped)
     reader = site.lake()
     with pytest.raises(FormatError, match="name="):
+        reader.artifacts.load(key)
+    with caplog.at_level(logging.ERROR):
+        assert names(reader) == names(reader) == ["other.txt"]
+        assert [view.key for view, _ in reader.artifacts.fresh(APP)] == [OTHER]
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("key", [REPORT, LONG], ids=["name", "digest"])
+def test_a_closed_log_hides_no_other(
+    site: Site, lake: Lake, key: ArtifactKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that cannot be listed is passed over, with one error; by itself it is told."""
+    save(lake, b"one", key)
+    save(lake, b"x", OTHER)
+    reader = site.lake(ClosedStore(site.store, key.log))
+    with pytest.raises(UnreadableError):
         reader.artifacts.load(key)
     with caplog.at_level(logging.ERROR):
         assert names(reader) == names(reader) == ["other.txt"]
