@@ -255,7 +255,7 @@ ARTIFACT_CASES = [
         name="adk-gcs", open=_on_gcs, guards_races=False, server="fake_gcs", differs=ON_GCS
     ),
     _case("lake-memory", _memory),
-    _case("lake-folder", _folder),
+    _case("lake-folder", _folder, parts=("save", "names", "own")),
     _case("lake-s3", _in_bucket("moto"), server="moto", parts=STORED),
     _case("lake-seaweedfs", _in_bucket("seaweedfs"), server="seaweedfs", parts=STORED),
     _case("lake-gs", _in_bucket("fake_gcs"), server="fake_gcs", parts=STORED),
