@@ -124,8 +124,8 @@ class Artifacts:
         """Return the living artifacts of a session and those its user's sessions share, by name.
 
         Only the latter where `session_id` is None. Costs 1 LIST for each and at most one for a
-        manifest, side by side, and a GET for each artifact with a commit that is neither packed
-        nor cached. Damaged ones are passed over, with an error that is logged.
+        manifest, side by side, what is packed, and a GET for each artifact with a commit that is
+        neither packed nor cached. Damaged ones are passed over, with an error that is logged.
 
         Raises:
             StorageError: the store failed.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -22,8 +23,9 @@ from lakestore.errors import FormatError, InputError, ReadOnlyError
 from lakestore.log.keys import ARTIFACT_OBJECTS, ArtifactKey
 from lakestore.shell.services import services_yaml
 from lakestore.storage import MemoryStore
-from tests.contracts.artifact_building import S1, SHARED, image, keys, load, save, text
+from tests.contracts.artifact_building import S1, SHARED, image, keys, load, said, save, text
 from tests.support.damage import change
+from tests.support.faulty_store import InterruptedStore, Nth
 
 KEY = ArtifactKey("travel", "ana", "s1", "a")
 SECRET = "SECRET\x1b[31m"
@@ -113,10 +115,30 @@ async def test_what_is_changed_meanwhile_is_not_saved(service: LakeArtifactServi
     assert found.custom_metadata == {"n": [1]}
 
 
+@pytest.mark.parametrize("held", ["artifacts/objects", "artifacts/log"])
+async def test_a_cancelled_save_is_whole_or_nothing(store: MemoryStore, held: str) -> None:
+    """What was under way when its await was cancelled may land; the next save goes on."""
+    go_on = Event()
+    with Lake(InterruptedStore(store, Nth("put", holding=held), go_on.wait)) as lake:
+        service = LakeArtifactService(lake)
+        saving = asyncio.ensure_future(save(service, "a", "cancelled"))
+        await asyncio.sleep(0.01)
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+        go_on.set()
+        number = await save(service, "a", "next")
+        there = [await said(service, "a", n) for n in range(number + 1)]
+    with Lake(store) as lake:  # what was under way has ended
+        found = [await said(LakeArtifactService(lake), "a", n) for n in range(2)]
+    assert there[-1] == "next"
+    assert sorted(found, key=str) == ["cancelled", "next"]
+
+
 async def test_damage_is_of_one_version(service: LakeArtifactService, store: MemoryStore) -> None:
     """A payload that was changed, cut or lost is an error that names it; others load."""
-    for said in ("one", "two", "three"):
-        await save(service, "a", said)
+    for words in ("one", "two", "three"):
+        await save(service, "a", words)
     first, second, _ = store.names(ARTIFACT_OBJECTS)
     change(store, first, lambda body: b"x" + body[1:])
     store.delete(second)
