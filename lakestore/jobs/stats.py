@@ -44,8 +44,8 @@ _LISTS = 4
 """Requests that a cold open begins with: the log, two scopes, manifests."""
 _PACKED_GETS = 3
 """Requests for what is packed: manifest, run, pack; as measured up to 20,000 sessions."""
-_SQL_LISTS = 5
-"""Logs of sessions and of artifacts, two tables of entries, manifests."""
+_SQL_LISTS = 2
+"""About an app's share: its manifests, and of four listings that all apps have in common."""
 
 
 @dataclass(slots=True)

@@ -127,9 +127,9 @@ def test_above_a_gap_that_stays_nothing_counts(
     # It was seen twice: from now on one listing is enough.
     say_all(log, "c")
     assert refreshed(catalog) == ["a", "b", "c"]
-    assert metrics.requests["LIST"] == 4 * 2 + 4
+    assert metrics.requests["LIST"] == 4 * 2 + 6
     assert refreshed(catalog) == ["a", "b", "c"]
-    assert metrics.requests["LIST"] == 5 * 2 + 6
+    assert metrics.requests["LIST"] == 5 * 2 + 9
 
 
 def test_a_gap_that_the_listing_made_is_looked_at_again(store: MemoryStore, follow: Follow) -> None:
