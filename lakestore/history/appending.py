@@ -16,8 +16,9 @@ from lakestore.history.drafts import Draft, Landed, RowMaker, bodies_of, not_in
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_commit
 from lakestore.history.loading import Loader
-from lakestore.history.moving import STAYS, Mover, Stays, prove
+from lakestore.history.moving import STAYS, Mover, Stays
 from lakestore.history.payloads import Payloads
+from lakestore.history.proving import Proofs
 from lakestore.history.refusals import missing, stale
 from lakestore.history.shared import SharedState
 from lakestore.history.view import SessionView
@@ -37,6 +38,7 @@ class Appends(ABC):
         self._cache: ByteCache[str, SessionView] = ByteCache(environment.cache_bytes)
         self.archive = Archive(environment)
         self.payloads = Payloads(environment)
+        self._proofs = Proofs(environment)
         self._loader = Loader(environment, self.archive, self._cache)
         self.shared = SharedState(environment, stamper, self.archive)
         self._commits = Commits(environment, self._loader, self.archive, self.shared)
@@ -101,6 +103,7 @@ class Appends(ABC):
             if there is None:
                 if not mover.is_sure:
                     self._prove(key, rows, mover.bodies)
+                self._proofs.note(mover.bodies)
                 self._extend(key, marker, rows, started)
                 return Landed(Marker(rows[0].version, rows[0].token, started), tuple(found))
 
@@ -110,14 +113,14 @@ class Appends(ABC):
         view = self._cache.get(key.log)
         if view is not None and (view.version, view.token) != (marker.version, marker.token):
             view = None
-        return Mover(self._env, self.archive, self.payloads, key, threshold, view)
+        return Mover(self._env, self.archive, self.payloads, self._proofs, key, threshold, view)
 
     def _prove(
         self, key: SessionKey, rows: Sequence[EventRow], bodies: Mapping[str, bytes]
     ) -> None:
         """Make sure of what a commit refers to, before it is acknowledged."""
         if any(row.payloads for row in rows):
-            prove(self._env, key, rows, bodies, lambda: self._loader.load(key))
+            self._proofs.prove(key, rows, bodies, lambda: self._loader.load(key))
 
     def _delivered_last(
         self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]

@@ -6,24 +6,25 @@ grace and referred to by nothing; an append that was quicker than that needs to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from mimetypes import MimeTypes
 from types import MappingProxyType
 
-from lakestore.errors import NotFoundError, UnknownOutcomeError
+from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import Archive
 from lakestore.history.environment import Environment
 from lakestore.history.payloads import Payloads
+from lakestore.history.proving import Proofs
 from lakestore.history.view import SessionView
 from lakestore.log.ids import readable_name
-from lakestore.log.keys import SessionKey, app_manifests, commit_key, object_key, objects_beside
-from lakestore.storage import StoredObject
+from lakestore.log.keys import SessionKey, app_manifests, object_key, objects_beside
+from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow
 from lakestore.tables.inline import Inline, InlineTexts, decoded
-from lakestore.tables.payloads import Encoding, Payload
+from lakestore.tables.payloads import Content, Encoding, Payload
 
 _TYPES = MimeTypes()
 
@@ -65,6 +66,7 @@ class Mover:
         environment: Environment,
         archive: Archive,
         payloads: Payloads,
+        proofs: Proofs,
         key: SessionKey,
         threshold: int,
         view: SessionView | None,
@@ -75,6 +77,7 @@ class Mover:
             environment: Of the lake.
             archive: The lake's.
             payloads: The lake's.
+            proofs: The lake's.
             key: The session.
             threshold: How many bytes of one may stay in an event.
             view: What the append builds on, if it is known.
@@ -82,6 +85,7 @@ class Mover:
         self._env = environment
         self._archive = archive
         self._payloads = payloads
+        self._proofs = proofs
         self._key = key
         self._threshold = threshold
         self._view = view
@@ -134,25 +138,31 @@ class Mover:
         """
         if self._view is None:
             return {}
-        found = {
-            (it.sha256, it.size): (version, it)
-            for version, it in self._view.contents()
-            if (it.sha256, it.size) in wanted
-        }
-        if not found:
-            return {}
-        prefix = app_manifests(self._key.app_name)
         try:
-            packed = self._archive.session(self._archive.recent(prefix).result(), self._key)
-        except NotFoundError:  # swept meanwhile: to store them again is not wrong
+            found = [
+                (version, content)
+                for version, content in self._view.contents()
+                if (content.sha256, content.size) in wanted
+            ]
+            return self._kept(found) if found else {}
+        except (NotFoundError, FormatError, UnreadableError):  # to store them again is not wrong
             return {}
+
+    def _kept(self, found: Sequence[tuple[int, Content]]) -> dict[Digest, str]:
+        """Return where those of the bytes are that are sure to be referred to by now."""
+        prefix = app_manifests(self._key.app_name)
+        packed = self._archive.session(self._archive.recent(prefix).result(), self._key)
         self._since = min(self._since, self._archive.seen(prefix))
         base, kept = (packed.row.version, packed.row.payloads) if packed else (0, ())
-        return {
-            digest: content.key
-            for digest, (version, content) in found.items()
-            if version > base or content in kept
-        }
+        places: dict[Digest, str] = {}
+        for version, content in found:
+            digest = content.sha256, content.size
+            if digest in places or not (version > base or content in kept):
+                continue
+            # The first commit that refers to them has landed in time, if any has.
+            if self._proofs.holds(self._key, version, content.key, base):
+                places[digest] = content.key
+        return places
 
     def _without(self, row: EventRow, places: InlineTexts, large: Sequence[_Large]) -> EventRow:
         payloads = tuple(one.payload(self._places[one.digest]) for one in large)
@@ -183,61 +193,6 @@ class Stays:
 
 
 STAYS = Stays()
-
-
-def prove(
-    environment: Environment,
-    key: SessionKey,
-    rows: Sequence[EventRow],
-    bodies: Mapping[str, bytes],
-    load: Callable[[], SessionView],
-) -> None:
-    """Make sure that all stays that a commit refers to which has landed late, or long ago.
-
-    A sweep deletes what was older than the grace, by the store's time, before any commit referred
-    to it; its request may still be under way. What is not there is put again, so that the event
-    is whole all the same, if nobody deletes it.
-
-    Args:
-        environment: Of the lake.
-        key: The session.
-        rows: The commit.
-        bodies: What it refers to, by key, as far as it is known.
-        load: Returns the session as it is now.
-
-    Raises:
-        UnknownOutcomeError: that is not sure.
-        StorageError: the store failed.
-    """
-    wanted = {one.key for row in rows for one in row.payloads}
-    commit = _stored(environment, commit_key(key.log, rows[0].version))
-    doubtful = {one for one in wanted if not _is_older(environment, one, commit, bodies)}
-    if doubtful:
-        doubtful -= {it.key for version, it in load().contents() if version < rows[0].version}
-    if doubtful:
-        raise UnknownOutcomeError(
-            "the commit took so long that bytes which it refers to may have been swept: reload the"
-            f" session. key={commit_key(key.log, rows[0].version)!r}"
-        )
-
-
-def _is_older(
-    environment: Environment, key: str, commit: StoredObject | None, bodies: Mapping[str, bytes]
-) -> bool:
-    """Tell whether a commit is older than what would let a sweep delete what it refers to."""
-    stored = _stored(environment, key)
-    if stored is None:
-        if key in bodies and environment.writable:
-            environment.put_new(key, bodies[key])
-        return False
-    # One that is not there was packed, and swept a grace later: what had to go has gone. What is
-    # younger than the commit was put again, and may go by a request that was under way.
-    age = 0.0 if commit is None else commit.modified - stored.modified
-    return 0 <= age < environment.limits.grace
-
-
-def _stored(environment: Environment, key: str) -> StoredObject | None:
-    return next((one for one in environment.store.list(key) if one.key == key), None)
 
 
 def _large_ones(row: EventRow, threshold: int) -> tuple[InlineTexts, list[_Large]]:

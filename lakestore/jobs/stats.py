@@ -45,6 +45,7 @@ _LISTS = 4
 _PACKED_GETS = 3
 """Requests for what is packed: manifest, run, pack; as measured up to 20,000 sessions."""
 _SQL_LISTS = 2
+"""About an app's share: its manifests, and of four listings that all apps have in common."""
 
 
 @dataclass(slots=True)

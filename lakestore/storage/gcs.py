@@ -246,6 +246,17 @@ class _Upload(Upload):
             self._store._send("DELETE", self._session, {}, good=(204, *_GONE, _ABORTED))
 
 
+class _Body(BytesIO):
+    """A body that may be sent twice: a PUT over another connection, where the first broke.
+
+    Older releases of aiohttp close what they have sent, and go on with it all the same.
+    """
+
+    @override
+    def close(self) -> None:
+        self.seek(0)
+
+
 async def _request(
     fs: Any,
     method: str,
@@ -263,7 +274,7 @@ async def _request(
         fs.base.removesuffix("/storage/v1/") + path,
         params=fs._get_params(dict(asked)),
         headers=headers,
-        data=None if body is None else BytesIO(body),
+        data=None if body is None else _Body(body),
         timeout=timeout,
     ) as reply:
         return _Reply(reply.status, await reply.read(), reply.headers)

@@ -166,6 +166,13 @@ class TestCeph(S3Contract):
         return ceph
 
 
+@pytest.mark.ceph
+class TestObstoreCeph(TestCeph):
+    """S3, as Ceph has it, through obstore."""
+
+    client = "obstore"
+
+
 class TestFakeGcs(BucketContract):
     """Google Cloud Storage, as fake-gcs-server has it, which lists no uploads."""
 

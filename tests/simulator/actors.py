@@ -257,6 +257,7 @@ def facts_of(session: Session, events: list[Event]) -> dict[str, Any]:
         },
         "handle": id(session),
         "turn": events[0].invocation_id,
+        "beside": any(event.content for event in events),
     }
 
 

@@ -71,8 +71,20 @@ def _errors(calls: Sequence[Call]) -> Iterator[str]:
             yield f"{call.where} {call.kind}: finds {call.job.found}"
         if call.outcome in ("unknown", "failed"):
             writes = call.kind in ("append", "create", "delete") or call.job is not None
-            if not call.faults and not (writes and call.stalls and call.outcome == "unknown"):
+            stalled = call.stalls or _was_late(call, calls)
+            if not call.faults and not (writes and stalled and call.outcome == "unknown"):
                 yield f"{call.where} {call.kind}: {call.outcome}, and nothing had happened"
+
+
+def _was_late(call: Call, calls: Sequence[Call]) -> bool:
+    """Tell whether events were sent before, by someone who stalled, with bytes beside them.
+
+    Of these nobody can tell whether a sweep that has not seen the commit takes them.
+    """
+    return call.beside and any(
+        other.stalls and other.began < call.began and set(other.sent) & set(call.sent)
+        for other in calls
+    )
 
 
 def _check_bytes(calls: Sequence[Call]) -> Iterator[str]:

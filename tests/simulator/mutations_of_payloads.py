@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from lakestore.history import appending, moving
 from lakestore.history.logged import rows_of_logs
 from lakestore.history.moving import Mover
 from lakestore.history.needless import Age
+from lakestore.history.proving import Proofs
 from lakestore.jobs import sweep_payloads
 from lakestore.jobs.sweep_payloads import PayloadSweep
 from lakestore.log.keys import app_manifests
@@ -61,18 +61,16 @@ def _same(stack: ExitStack) -> None:
 
 @without("a late append proves its payloads", "bytes that may have been swept are looked for")
 def _prove(stack: ExitStack) -> None:
-    set_(stack, appending, "prove", lambda *_args: None)
+    set_(stack, Proofs, "prove", lambda *_args: None)
 
 
 @without("put again is no proof", "a request to delete may be under way")
 def _again(stack: ExitStack) -> None:
-    original = moving._is_older
+    def prove(self: Proofs, _key: Any, _rows: Any, bodies: Any, _load: Any) -> None:
+        for name, body in bodies.items():
+            self._renew(name, body)
 
-    def is_older(*args: Any) -> bool:
-        original(*args)
-        return True
-
-    set_(stack, moving, "_is_older", is_older)
+    set_(stack, Proofs, "prove", prove)
 
 
 @without("what is referred to is looked up", "of what is packed the newest manifest tells")
