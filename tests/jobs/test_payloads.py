@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from google.adk.sessions import Session
 
+from lakestore.errors import StorageError
 from lakestore.jobs import check, compact, erase_user, prune_events, stats, sweep
 from lakestore.log.keys import SessionKey, commit_key
 from tests.support.aging import APP, USER
+from tests.support.faulty_store import FailingStore, Nth
 from tests.support.payloads import GRACE, OBJECTS, PayloadLake, bytes_of, image, made_lake
 
 LOG = SessionKey(APP, USER, "s1").log
@@ -102,7 +104,12 @@ class TestSweep:
     def test_what_a_crash_between_payload_and_commit_has_left_goes(self, lake: PayloadLake) -> None:
         """Not before it is older than the grace."""
         session = lake.create()
-        lake.store.put_if_absent(f"{OBJECTS}app={APP}/user={USER}/session=s1/{'0' * 16}/x", b"x")
+        process = lake.open(FailingStore(lake.store, Nth("put", holding=commit_key(LOG, 2))))
+        with pytest.raises(StorageError):
+            lake.service_of(process).append_event(
+                lake.loaded(session, process), lake.event("look", parts=[image(1)])
+            )
+        assert len(lake.objects) == 1
         lake.clock.advance(GRACE - 60)
         assert sweep(lake.open()).objects == 0
         assert lake.swept() == 1
