@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ from google.adk.sessions import Session
 from lakestore.errors import StorageError
 from lakestore.jobs import check, compact, erase_user, prune_events, stats, sweep
 from lakestore.log.keys import SessionKey, commit_key
+from lakestore.storage import LocalStore
 from tests.support.aging import APP, USER
 from tests.support.faulty_store import FailingStore, Nth
 from tests.support.payloads import GRACE, OBJECTS, PayloadLake, bytes_of, image, made_lake
@@ -276,3 +278,12 @@ def test_sql_tells_where_they_are_and_reads_none_of_them(lake: PayloadLake, tmp_
             assert size < 1_000
             if reader is not lake.lake:
                 reader.close()
+
+
+def test_a_uri_is_what_fsspec_opens(tmp_path: Path) -> None:
+    """Whatever letters the ids, the name and the folder have."""
+    lake = PayloadLake(LocalStore(tmp_path / "my lake 100%"))
+    lake.show(lake.create("A/b %41", user_id="Änn"), image(1, display_name="Köln %41 #1.png"))
+    ((uri,),) = lake.lake.sql("select payloads[1].uri from events").fetchall()
+    with fsspec.open(uri) as file:
+        assert file.read() == bytes_of(1)
