@@ -106,6 +106,7 @@ FORGETTING = {
     "prune events",
     "prune state",
     "prune telemetry",
+    "prune files",
     "erase",
     "finish",
 }

@@ -29,7 +29,7 @@ def test_memories_are_as_they_should_be(seeds: range) -> None:
     [
         ("memories have keys", 0),
         ("a forget wins", 15),
-        ("forgets are packed", 16),
+        ("forgets are packed", 18),
         ("forgets outlive swaps", 19),
         ("swaps keep what came since", 12),
     ],
