@@ -232,7 +232,7 @@ def _to_add(place: Placement) -> str:
 
 
 def _next_steps(folder: Path, uri: str) -> Iterator[str]:
-    options = (f"--{kind}_service_uri={uri}" for kind in ("session", "memory"))
+    options = (f"--{kind}_service_uri={uri}" for kind in ("session", "memory", "artifact"))
     option = " ".join(map(shlex.quote, options))
     yield ""
     yield "Start ADK on the lake:"

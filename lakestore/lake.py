@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
+from io import BufferedReader
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +26,7 @@ from lakestore.errors import InputError, raise_first
 from lakestore.history.artifacts import Artifacts
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
+from lakestore.log.filenames import artifact_key
 from lakestore.log.keys import SessionKey
 from lakestore.log.marker import Limits, open_lake
 from lakestore.storage import (
@@ -257,7 +259,8 @@ class Lake(Analytics):
 
         Returns:
             Rows in `lakestore.tables.events.SCHEMA` without `previous`, session by session (ordered
-            by id) in commit order. Deleted sessions have none.
+            by id) in commit order, as they are stored: where bytes are beside an event, `payloads`
+            names them. Deleted sessions have none.
 
         Raises:
             InputError: an id or time makes no sense.
@@ -270,6 +273,35 @@ class Lake(Analytics):
         self._check_open()
         rows = event_rows(self.sessions, app_name, user_id, since, until, session_ids)
         return to_table(rows).drop_columns(["previous"])
+
+    def open_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> BufferedReader:
+        """Open the payload of an artifact as a binary file that can seek, read range by range.
+
+        Its digest is not looked at, as `load_artifact` does.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filename: As it was saved, or is listed.
+            session_id: The session; None for an artifact that all sessions of the user share.
+            version: Its number; None for the latest.
+
+        Raises:
+            InputError: an id or name makes no sense, or the version only points at something.
+            NotFoundError: there is no such version.
+            FormatError: the artifact's log is damaged.
+            StorageError: the store failed.
+        """
+        key = artifact_key(app_name, user_id, filename, session_id)
+        return self.artifacts.open(key, version)
 
     @override
     def _new_queries(self) -> Queries:

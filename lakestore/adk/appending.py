@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -55,8 +55,9 @@ before."""
 class Appender:
     """Stores events of `Session` objects."""
 
-    def __init__(self, lake: Lake, *, by_turn: bool) -> None:
+    def __init__(self, lake: Lake, *, by_turn: bool, payload_threshold: int | None = None) -> None:
         self._lake = lake
+        self._threshold = payload_threshold
         self._turns = Turns() if by_turn else None
         self._delivered = Delivered()
         self._unshown: dict[SessionKey, Showing] = {}
@@ -244,7 +245,13 @@ class Appender:
             held = {draft.event_id for draft in drafts}
             known = [event.id for event in session.events if event.id not in held]
             marker = self._lake.sessions.marker_at(key, known[-1] if known else None)
-        return self._lake.sessions.append(key, marker, drafts)
+        landed = self._lake.sessions.append(key, marker, drafts, self._threshold)
+        if any(row.payloads for row in landed.found):
+            # Sent before, and shown now: with all their bytes.
+            whole = self._lake.sessions.payloads.whole
+            _, rows = whole(lambda: (None, landed.found), lambda: None)
+            return replace(landed, found=tuple(rows))
+        return landed
 
 
 def _shown(

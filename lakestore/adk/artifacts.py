@@ -184,7 +184,7 @@ class LakeArtifactService(BaseArtifactService):
     ) -> list[str]:
         """Return the names of a session's artifacts and of the user's, sorted; each of them loads.
 
-        Costs 2 LIST, and a GET for each artifact that was saved since jobs ran and is not cached.
+        Costs 2 LIST, what is packed, and a GET for each that was saved since and is not cached.
 
         Args:
             app_name: The app.

@@ -20,12 +20,12 @@ from lakestore.adk.build import Listed, last, session_of, wanted_rows
 from lakestore.adk.convert import json_state, to_event
 from lakestore.checks import check_choice, check_count, check_flag, check_seconds, check_time
 from lakestore.errors import InputError
-from lakestore.history.reading import Wanted
+from lakestore.history.reading import Found, Wanted
 from lakestore.history.user_events import event_rows
 from lakestore.lake import Lake
 from lakestore.log.ids import check_id
 from lakestore.log.keys import Scope, SessionKey
-from lakestore.tables.events import event_time
+from lakestore.tables.events import EventRow, event_time
 
 OrderBy = Literal["last_update_time", "session_id"]
 
@@ -114,14 +114,20 @@ class SessionOperations:
         """Return a session with the events that `config` asks for, None when there is none."""
         last_ones, after = wanted_rows(config)
         wanted = Wanted(last_ones if after is None else None, after)
-        found = self._lake.sessions.read_events(key, wanted)
+        sessions = self._lake.sessions
+
+        def read() -> tuple[Found | None, Sequence[EventRow]]:
+            found = sessions.read_events(key, wanted)
+            rows = found.rows if found else []
+            if after is not None:
+                rows = [row for row in rows if event_time(row) >= after]
+            return found, last(rows, last_ones)
+
+        found, rows = sessions.payloads.whole(read, lambda: sessions.begin_again(key.app_name, key))
         if found is None:
             return None
-        rows = found.rows
-        if after is not None:
-            rows = [row for row in rows if event_time(row) >= after]
-        events = [to_event(row) for row in last(rows, last_ones)]
-        return session_of(found.view, found.folds, events, self._lake.sessions.confirmations)
+        events = [to_event(row) for row in rows]
+        return session_of(found.view, found.folds, events, sessions.confirmations)
 
     def list_page(self, app_name: str, user_id: str | None, page: Page) -> ListSessionsResponse:
         """Return a page of sessions without events."""
@@ -151,10 +157,16 @@ class SessionOperations:
 
     def user_events(self, app_name: str, user_id: str, span: Span) -> list[Event]:
         """Return the events of all sessions of a user, in chronological order."""
-        rows = event_rows(self._lake.sessions, app_name, user_id, span.since, span.until)
-        # Stable: what happened at one instant in one session stays in commit order.
-        rows.sort(key=event_time)
-        return [to_event(row) for row in last(rows, span.limit)]
+        sessions = self._lake.sessions
+
+        def read() -> tuple[None, Sequence[EventRow]]:
+            rows = event_rows(sessions, app_name, user_id, span.since, span.until)
+            # Stable: what happened at one instant in one session stays in commit order.
+            rows.sort(key=event_time)
+            return None, last(rows, span.limit)
+
+        _, rows = sessions.payloads.whole(read, lambda: sessions.begin_again(app_name))
+        return [to_event(row) for row in rows]
 
 
 def is_blank(session_id: object) -> bool:

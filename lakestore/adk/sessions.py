@@ -25,6 +25,7 @@ from lakestore.adk.operations import OrderBy, Page, Span, check_config, check_sc
 from lakestore.adk.showing import Showing
 from lakestore.adk.sync import SyncSessionService
 from lakestore.adk.uris import Durability, ServiceUri, check_durability, shared_lake
+from lakestore.checks import check_count
 from lakestore.errors import InputError, raise_first
 from lakestore.lake import Lake
 from lakestore.log.ids import check_id
@@ -48,6 +49,7 @@ class LakeSessionService(BaseSessionService):
         uri: str | None = None,
         agents_dir: str | None = None,
         durability: Durability | None = None,
+        payload_threshold: int | None = None,
         **options: Any,
     ) -> None:
         """Work on `lake`, or on the one that `uri` names, as ADK's service registry calls it.
@@ -61,6 +63,9 @@ class LakeSessionService(BaseSessionService):
             durability: `append` (the default): every event is durable when its append returns.
                 `turn`: the events of a turn are held in this process until an agent's final
                 response, `flush`, or a read of the session, and written as one commit.
+            payload_threshold: Inline data of an event, such as an image or audio, that is more than
+                so many bytes is stored beside the events, once a session, and is put back when
+                they are read. None (the default): it stays in the events.
             **options: More options of the URI, such as ADK's `session_db_kwargs`.
 
         Raises:
@@ -71,15 +76,18 @@ class LakeSessionService(BaseSessionService):
             raise InputError("give either a lake or a uri")
         if durability is not None:
             check_durability(durability)
+        threshold = check_count("payload_threshold", payload_threshold)
         if lake is None:
             named = ServiceUri.parse(uri or "", options)
             asked = check_durability(named.settings.get("durability", "append"))
+            if threshold is None:
+                threshold = named.count("payload_threshold")
             lake, durability = shared_lake(named), durability or asked
         elif options:
             raise InputError(f"options go with a uri. unknown={sorted(options)}")
         self.lake = lake
         """The lake that the sessions are kept in."""
-        self.sync = SyncSessionService(lake, durability or "append")
+        self.sync = SyncSessionService(lake, durability or "append", threshold)
         """The same operations, blocking, for code without an event loop."""
         self._under_way: set[Future[Any]] = set()
 
@@ -224,6 +232,8 @@ class LakeSessionService(BaseSessionService):
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
         """Append one event: 1 PUT, and 1 more for each of `user:` and `app:` that it sets.
+
+        With a `payload_threshold` 1 PUT besides for each large image that the session has not had.
 
         Partial events are not stored. An event that the session holds already, or that is the
         stored next one, is a re-delivery and accepted once. On failure `session` and `event` stay

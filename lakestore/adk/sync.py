@@ -24,6 +24,7 @@ from lakestore.adk.operations import (
     is_blank,
 )
 from lakestore.adk.uris import Durability, check_durability
+from lakestore.checks import check_count
 from lakestore.lake import Lake
 from lakestore.log.ids import check_id
 from lakestore.log.keys import SessionKey
@@ -35,7 +36,12 @@ class SyncSessionService:
     Works in a thread with a running event loop too, as in notebooks, which stands still meanwhile.
     """
 
-    def __init__(self, lake: Lake, durability: Durability = "append") -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        durability: Durability = "append",
+        payload_threshold: int | None = None,
+    ) -> None:
         if not isinstance(lake, Lake):
             raise errors.InputError(
                 "a service needs an open lake: LakeSessionService(Lake.open(...))."
@@ -43,6 +49,7 @@ class SyncSessionService:
             )
         self.lake = lake
         self._by_turn = check_durability(durability) == "turn"
+        self._threshold = check_count("payload_threshold", payload_threshold)
         self.operations = SessionOperations(lake)
         self._begin()
         lake.before_close(self.flush)
@@ -51,7 +58,9 @@ class SyncSessionService:
     def _begin(self) -> None:
         """Hold nothing and wait for nobody: what a forked process inherits is its parent's."""
         self.locks = KeyedLocks()
-        self.appender = Appender(self.lake, by_turn=self._by_turn)
+        self.appender = Appender(
+            self.lake, by_turn=self._by_turn, payload_threshold=self._threshold
+        )
 
     def create_session(
         self,

@@ -19,8 +19,11 @@ from lakestore.storage import OPTIONS, ClientName, known_options
 
 Durability = Literal["append", "turn"]
 
-SETTINGS = ("durability", "ranking", "max_results", "language", "thoughts", "tools")
-"""Names of what is for services themselves: the first for sessions, the others for memory."""
+SETTINGS = (
+    *("durability", "payload_threshold"),
+    *("ranking", "max_results", "language", "thoughts", "tools"),
+)
+"""Names of what is for services themselves: the first two for sessions, the others for memory."""
 
 SCHEMES = ("lakestore+file", "lakestore+memory", "lakestore+s3", "lakestore+gs")
 """Schemes of service URIs, one for each kind of store."""
@@ -41,6 +44,19 @@ class ServiceUri:
     """Who talks to a bucket."""
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The other options in the query, percent-decoded."""
+
+    def count(self, name: str) -> int | None:
+        """Return a setting that is a whole number, 0 or more; None where it is not given.
+
+        Raises:
+            InputError: it is none.
+        """
+        given = self.settings.get(name)
+        if given is None:
+            return None
+        if not (given.isascii() and given.isdigit()):
+            raise InputError(f"{name} is a whole number, 0 or more. given={given!r}")
+        return int(given)
 
     @classmethod
     def parse(cls, uri: str, options: Mapping[str, Any]) -> ServiceUri:

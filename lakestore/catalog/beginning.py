@@ -20,6 +20,7 @@ from lakestore.catalog.process import scratch
 from lakestore.catalog.views import View, definitions, literal
 from lakestore.tables import runs
 from lakestore.tables.events import SCHEMA
+from lakestore.tables.parquet import lean
 
 _saved: dict[tuple[int, str], str] = {}
 """The files, by process and by what defines the views."""
@@ -43,7 +44,7 @@ def begin(connection: duckdb.DuckDBPyConnection, views: Mapping[str, View]) -> N
 
 def _make(connection: duckdb.DuckDBPyConnection, script: str) -> None:
     connection.register("arrived", SCHEMA.empty_table())
-    connection.register("packed", runs.SCHEMA.empty_table())
+    connection.register("packed", lean(runs.SCHEMA).empty_table())
     connection.register("given", prices.SCHEMA.empty_table())
     connection.execute(statements.TABLES)
     for name in ("arrived", "packed", "given"):

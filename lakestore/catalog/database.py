@@ -10,7 +10,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -28,6 +28,7 @@ from lakestore.storage import ObjectStore
 from lakestore.storage.files import SCHEME, StoreFiles
 from lakestore.storage.range_file import Unread
 from lakestore.tables.events import SCHEMA
+from lakestore.tables.parquet import OPTIONAL
 
 Relation = duckdb.DuckDBPyRelation
 """What a query gives, to be read in any form."""
@@ -41,7 +42,18 @@ _QUERIES = (
     duckdb.StatementType.MULTI,  # PIVOT
 )
 
-_Packs: TypeAlias = tuple[tuple[str, bool], ...]
+
+class Scanned(NamedTuple):
+    """A pack whose rows are to be shown."""
+
+    path: str
+    all_count: bool
+    """Whether all of its rows do."""
+    has_payloads: bool
+    """Whether it has the column for bytes beside events."""
+
+
+_Packs: TypeAlias = tuple[Scanned, ...]
 
 _ENDING = [statements.END_SESSIONS.format(table=table) for table in ("rows", "changes")]
 
@@ -205,12 +217,8 @@ class Database:
         """Return where runs say that row groups of a pack are, inside `change`."""
         return self._writer.execute(statements.RANGES, [pack]).fetchall()
 
-    def show_packs(self, packs: Sequence[tuple[str, bool]]) -> None:
-        """Show the rows of packs that count, inside `change`.
-
-        Args:
-            packs: The path of each pack, and whether all of its rows count.
-        """
+    def show_packs(self, packs: Sequence[Scanned]) -> None:
+        """Show the rows of packs that count, inside `change`."""
         self._changes += 1
         self._packs = tuple(packs)
         self._scan_packs()
@@ -221,12 +229,12 @@ class Database:
         scanned = (self._packs, is_ended)
         if scanned == self._scanned:
             return
-        columns = ", ".join(f"stored.{quoted(name)}" for name in SCHEMA.names)
         whole = statements.WHOLE_PACKS + (statements.UNLESS_ENDED if is_ended else "")
         scans = [
-            query.format(columns=columns, paths=paths)
+            query.format(columns=_columns(has_payloads), paths=paths)
             for query, is_whole in ((whole, True), (statements.PACKS_IN_PART, False))
-            if (paths := [path for path, all_count in self._packs if all_count is is_whole])
+            for has_payloads in (True, False)
+            if (paths := [it.path for it in self._packs if it[1:] == (is_whole, has_payloads)])
         ]
         scan = " UNION ALL ".join(scans) or "FROM internal.rows WHERE false"
         self._writer.execute(f"CREATE OR REPLACE VIEW internal.packed_rows AS {scan}")
@@ -290,3 +298,13 @@ class Database:
     def close(self) -> None:
         """Free the memory."""
         self._main.close()
+
+
+def _columns(has_payloads: bool) -> str:
+    """Return the columns of a scan of packs, in the order of `SCHEMA`."""
+    return ", ".join(
+        f"stored.{quoted(name)}"
+        if has_payloads or name not in OPTIONAL
+        else f"NULL::{statements.PAYLOADS} AS {quoted(name)}"
+        for name in SCHEMA.names
+    )

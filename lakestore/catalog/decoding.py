@@ -6,7 +6,7 @@ Column by column: a Python object for each row would cost more than all the rest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -15,8 +15,15 @@ import pyarrow.compute as pc
 from lakestore.catalog.plan import Wanted
 from lakestore.errors import FormatError
 from lakestore.log.keys import SessionKey, is_stamp
-from lakestore.tables.events import COMMIT_SCHEMA, RESERVED, SCHEMA, Kind
-from lakestore.tables.parquet import open_parquet, read_groups
+from lakestore.tables.events import COMMIT_SCHEMA, SCHEMA, Kind
+from lakestore.tables.parquet import (
+    TypedFile,
+    filled,
+    lean,
+    open_parquet,
+    read_groups,
+    read_stored,
+)
 from lakestore.tables.thin import THIN_FIELDS, thin
 
 _IDS = ["app_name", "user_id", "session_id"]
@@ -26,11 +33,13 @@ _NO_EVENT: tuple[Any, ...] = (None,) * len(THIN_FIELDS)
 def decode(wanted: Wanted, body: bytes) -> pa.Table:
     """Return the rows that are above what is known, in COMMIT_SCHEMA or, of a rollup, in SCHEMA.
 
+    Those of a commit have no column for payloads where it has none.
+
     Raises:
         FormatError: the bytes are not what the key says.
     """
     if not wanted.is_rollup:
-        return _read(body, COMMIT_SCHEMA)
+        return _read(body, COMMIT_SCHEMA, read_stored)
     try:
         table = _read(body, SCHEMA)
     except FormatError:
@@ -42,8 +51,12 @@ def decode(wanted: Wanted, body: bytes) -> pa.Table:
     return table.filter(pc.greater(table["version"], wanted.above))
 
 
-def _read(body: bytes, schema: pa.Schema) -> pa.Table:
-    table = read_groups(open_parquet(body, schema, RESERVED))
+def _read(
+    body: bytes, schema: pa.Schema, read: Callable[[TypedFile], pa.Table] = read_groups
+) -> pa.Table:
+    table = read(open_parquet(body, schema))
+    if len(table.schema) < len(schema):
+        schema = lean(schema)
     if table.schema.equals(schema):
         return table
     # Another program may order the columns in its own way, or not say which are never null.
@@ -58,8 +71,8 @@ def complete(read: Sequence[tuple[Wanted, pa.Table]]) -> pa.Table:
     Raises:
         FormatError: some of them cannot be read, or belong elsewhere.
     """
-    bare = [pair for pair in read if pair[1].num_columns < len(SCHEMA)]
-    whole = [pair for pair in read if pair[1].num_columns == len(SCHEMA)]
+    bare = [pair for pair in read if pair[1].num_columns <= len(COMMIT_SCHEMA)]
+    whole = [pair for pair in read if pair[1].num_columns > len(COMMIT_SCHEMA)]
     try:
         parts = [_with_thin_columns([table for _, table in bare])] if bare else []
         rows = pa.concat_tables([*parts, *(table for _, table in whole)])
@@ -87,7 +100,10 @@ def latest_stamps(rows: pa.Table) -> Iterator[tuple[str, str, str]]:
 
 
 def _with_thin_columns(tables: Sequence[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables(tables).combine_chunks()
+    # Each log's rows stay in their order, so those with payloads stay among the others.
+    if len({len(table.schema) for table in tables}) > 1:
+        tables = [filled(table, COMMIT_SCHEMA) for table in tables]
+    rows = filled(pa.concat_tables(tables), COMMIT_SCHEMA).combine_chunks()
     values = [_thin(text) for text in rows["event_json"].to_pylist()]
     columns = zip(*values, strict=True)
     thin_columns = [

@@ -17,10 +17,10 @@ from lakestore.log.manifests import StoredFile
 from lakestore.storage import ObjectStore, UnreadableError
 from lakestore.storage.files import StoreFiles
 from lakestore.storage.range_file import Span
-from lakestore.tables import events
 from lakestore.tables.footers import footer_size, joined_footer
+from lakestore.tables.groups import has_payloads, split_groups
 from lakestore.tables.pages import Pages
-from lakestore.tables.parquet import open_parquet, read_groups, split_groups
+from lakestore.tables.parquet import open_parquet, read_groups
 
 WHOLE_BYTES = 8 * 2**20
 """Objects up to this size are read whole, in one request, and compared with their digest; of larger
@@ -36,6 +36,8 @@ class Inspected:
     """All of a small one, the footer of a large one."""
     pages: Pages
     """Tells of all else when it is read."""
+    has_payloads: bool
+    """Whether its rows have the column for bytes beside events."""
 
     def note(self, files: StoreFiles, key: str, file: StoredFile) -> None:
         """Let DuckDB read it."""
@@ -63,7 +65,8 @@ def inspect(
     if file.size <= WHOLE_BYTES:
         body = read(0, file.size)
         _compare(key, file, sha256(body).hexdigest())
-        return Inspected(body, _pages(key, body[file.size - file.footer :]))
+        footer = body[file.size - file.footer :]
+        return Inspected(body, _pages(key, footer), has_payloads(footer))
     end = read(file.size - file.footer, file.footer)
     pages = _pages(key, end)
     if wholly:
@@ -76,7 +79,7 @@ def inspect(
             "the bytes of an object are not those that were stored."
             f" {key=} start={met[0]} length={met[1]}"
         )
-    return Inspected(end, pages)
+    return Inspected(end, pages, has_payloads(end))
 
 
 def _read(store: ObjectStore, key: str, start: int, length: int) -> bytes:
@@ -100,8 +103,10 @@ def _compare(key: str, file: StoredFile, digest: str) -> None:
 
 def rescue(
     store: ObjectStore, files: StoreFiles, key: str, ranges: Iterable[Span], schema: pa.Schema
-) -> str:
+) -> tuple[str, bool]:
     """Return the path of a file with all row groups of a damaged object that can be read, or "".
+
+    And whether its rows have the column for bytes beside events.
 
     Each row group has a footer of its own, so that of the object is not needed. They stay where
     they are: what is made is a footer that names no others.
@@ -127,14 +132,14 @@ def rescue(
                 size = max(size, start + len(group))
             start += len(group)
     if not found:
-        return ""
+        return "", False
     end = joined_footer(sorted(found.items()))
-    return files.add_part(key, size + len(end), end, Pages(end).damage)
+    return files.add_part(key, size + len(end), end, Pages(end).damage), has_payloads(end)
 
 
 def _is_sound(group: bytes, schema: pa.Schema) -> bool:
     try:
-        read_groups(open_parquet(group, schema, events.RESERVED))
+        read_groups(open_parquet(group, schema))
     except FormatError:
         return False
     return True

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from lakestore.catalog.database import Database
+from lakestore.catalog.database import Database, Scanned
 from lakestore.catalog.inspection import Inspected, inspect, rescue
 from lakestore.catalog.source import Source
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
@@ -48,6 +48,8 @@ class Part:
 
     path: str
     """The file with the row groups that can be read; empty where there are none."""
+    has_payloads: bool
+    """Whether it has the column for bytes beside events."""
     met: Span | None
     """What a query had met of the damage by then."""
 
@@ -64,6 +66,8 @@ class Followed:
     """The runs that say so, of those that were read."""
     whole: set[str] = field(default_factory=set)
     """The packs and runs that were looked at and found whole."""
+    with_payloads: set[str] = field(default_factory=set)
+    """Those of them that have the column for bytes beside events."""
     damaged: dict[str, str] = field(default_factory=dict)
     """The packs that are not, and why."""
     parts: dict[str, Part] = field(default_factory=dict)
@@ -180,6 +184,8 @@ class Packs:
             if isinstance(end, Inspected):
                 end.note(self._database.files, key, file)
                 self._whole.add(key)
+                if end.has_payloads:
+                    self._followed.with_payloads.add(key)
             elif isinstance(end, NotFoundError) and self._ask():
                 return None
             elif key.startswith(RUNS):
@@ -204,13 +210,14 @@ class Packs:
         packs, parts = [], {}
         for manifest in manifests:
             for pack in manifest.table(_TABLE).packs:
-                key, path = pack_key(manifest.app_name, _TABLE, pack.id), None
+                key = pack_key(manifest.app_name, _TABLE, pack.id)
+                path, has_payloads = f"{SCHEME}://{key}", key in self._followed.with_payloads
                 if key in self._harmed:
-                    parts[key] = self._part_of(key, pack.id)
-                    path = parts[key].path
-                packs.append((f"{SCHEME}://{key}" if path is None else path, not pack.dead))
+                    part = parts[key] = self._part_of(key, pack.id)
+                    path, has_payloads = part.path, part.has_payloads
+                packs.append(Scanned(path, not pack.dead, has_payloads))
         self._parts = parts
-        self._database.show_packs([pack for pack in packs if pack[0]])
+        self._database.show_packs([pack for pack in packs if pack.path])
         if self._read_erased():
             gone = self._gone.get
             self._database.drop_fresh(lambda *ids: gone(log_digest(SessionKey(*ids).log)))
@@ -220,7 +227,7 @@ class Packs:
             return self._parts[key]
         database = self._database
         met, ranges = self._unread.get(key), database.ranges_of(pack)
-        return Part(rescue(self._store, database.files, key, ranges, events.SCHEMA), met)
+        return Part(*rescue(self._store, database.files, key, ranges, events.SCHEMA), met)
 
     def _tell(self, damaged: Mapping[str, str]) -> None:
         for key, reason in damaged.items():
@@ -276,6 +283,7 @@ class Packs:
         known.hidden = self.hidden
         known.damaged, known.parts = dict(self._harmed), dict(self._parts)
         self._whole &= self._named
+        known.with_payloads &= self._named
 
 
 def _prefixes(keys: Iterable[str]) -> list[str]:

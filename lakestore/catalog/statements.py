@@ -6,6 +6,8 @@ Those of `{table}` are for `rows`, `changes` and `ended` alike.
 from __future__ import annotations
 
 from lakestore.log.keys import PACK_ENDING
+from lakestore.tables import runs
+from lakestore.tables.parquet import lean
 
 TABLES = """
 CREATE SCHEMA internal;
@@ -45,9 +47,15 @@ SELECT app_name, user_id, session_id,
 FROM ended GROUP BY app_name, user_id, session_id
 """
 
-PACK_SESSIONS = """
+PAYLOADS = (
+    'STRUCT("path" VARCHAR, "key" VARCHAR, sha256 VARCHAR, size BIGINT, mime_type VARCHAR,'
+    ' "encoding" VARCHAR)[]'
+)
+"""The type of the column that packs have only where a row needs it."""
+
+PACK_SESSIONS = f"""
 INSERT INTO internal.packed_sessions
-SELECT run.* EXCLUDE (filename)
+SELECT {", ".join(f"run.{name}" for name in lean(runs.SCHEMA).names)}
 FROM read_parquet($paths, filename = true, hive_partitioning = false) AS run
 JOIN aged ON aged.path = run.filename
 QUALIFY row_number() OVER (

@@ -5,7 +5,6 @@ Owns when it is stored, and when again; not which version it becomes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,8 +23,6 @@ from lakestore.log.keys import ArtifactKey, payload_key
 from lakestore.tables.artifacts import Saved
 
 _READ_AT_ONCE = 8 * 2**20
-_UNKNOWN_TYPE = "application/octet-stream"
-_CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+( *;[\x20-\x7e]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,8 @@ class Draft:
     display_name: str | None = field(default=None, repr=False)
     file_uri: str | None = field(default=None, repr=False)
     custom_metadata: str | None = field(default=None, repr=False)
-    content_type: str = _UNKNOWN_TYPE
-    """What the store is told of the payload; one that no header can hold counts as unknown."""
+    content_type: str | None = None
+    """What the store is told of the payload; None: nothing is known."""
     extension: str = ""
     """What the payload's name ends in where the file name has no extension, such as `.png`."""
 
@@ -115,11 +112,8 @@ class Upload:
     def _put(self, parts: Iterable[bytes]) -> str:
         name = readable_name(self._artifact.filename.removeprefix("user:"), self._draft.extension)
         key = payload_key(self._artifact.objects, self._env.new_token(), name)
-        mime_type = self._draft.content_type
-        if not _CONTENT_TYPE.fullmatch(mime_type):
-            mime_type = _UNKNOWN_TYPE
         try:
-            self._env.store.upload(key, parts, content_type=mime_type)
+            self._env.upload_new(key, parts, self._draft.content_type)
         except (AlreadyExistsError, UnknownOutcomeError) as error:
             # Of the save there is no doubt: no commit was sent.
             raise StorageError(f"a payload could not be stored. {key=}") from error

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BufferedReader
 
-from lakestore.errors import FormatError, NotFoundError, UnknownOutcomeError
+from lakestore.errors import FormatError, InputError, NotFoundError, UnknownOutcomeError
 from lakestore.history.archive import Archive
 from lakestore.history.artifact_loading import ArtifactLoader, decode_commit, follow
 from lakestore.history.artifact_uploads import Draft, Upload
@@ -22,6 +23,7 @@ from lakestore.history.environment import Environment
 from lakestore.history.refusals import contended
 from lakestore.log.commits import put_commit
 from lakestore.log.keys import ArtifactKey, commit_key
+from lakestore.storage import open_object
 from lakestore.tables.artifacts import ArtifactRow, Commit, Kind, Saved, encode_commit
 
 _ATTEMPTS = 256
@@ -103,12 +105,27 @@ class Artifacts:
             return saved, body
         return None
 
+    def open(self, key: ArtifactKey, version: int | None) -> BufferedReader:
+        """Return the payload of a version, the latest for None, as a file that is read by ranges.
+
+        Raises:
+            NotFoundError: there is no such version.
+            InputError: it has no payload, but points at something.
+            FormatError, StorageError: see `read`.
+        """
+        saved = self.find(key, version)
+        if saved is None:
+            raise NotFoundError(f"there is no such version. log={key.log!r} {version=}")
+        if saved.payload is None:
+            raise InputError(f"this version only points at something. log={key.log!r} {version=}")
+        return open_object(self._env.store, saved.payload, saved.size or 0)
+
     def views(self, app_name: str, user_id: str, session_id: str | None) -> list[ArtifactView]:
         """Return the living artifacts of a session and those its user's sessions share, by name.
 
         Only the latter where `session_id` is None. Costs 1 LIST for each and at most one for a
-        manifest, side by side, and a GET for each artifact with a commit that is neither packed
-        nor cached. Damaged ones are passed over, with an error that is logged.
+        manifest, side by side, what is packed, and a GET for each artifact with a commit that is
+        neither packed nor cached. Damaged ones are passed over, with an error that is logged.
 
         Raises:
             StorageError: the store failed.

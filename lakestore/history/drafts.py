@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from lakestore.errors import AlreadyExistsError
@@ -13,6 +14,7 @@ from lakestore.log.commits import Marker
 from lakestore.log.keys import Scope, SessionKey
 from lakestore.log.stamps import Stamper
 from lakestore.tables.events import EventRow, Kind, event_id, event_of
+from lakestore.tables.inline import InlineTexts, decoded
 from lakestore.tables.state import split_scopes, to_json
 
 
@@ -32,7 +34,34 @@ class Draft:
         """Tell whether `row` holds this very event: the same id and the same content."""
         if row.event_json is None or event_id(row) != self.event_id:
             return False
-        return row.event_json == self.event_json or (event_of(row) == json.loads(self.event_json))
+        text = self._as_in(row)
+        return text == row.event_json or (text is not None and event_of(row) == json.loads(text))
+
+    def is_text_of(self, row: EventRow) -> bool:
+        """Tell whether `row` holds this very event, byte by byte."""
+        if not row.payloads:
+            return row.event_json == self.event_json
+        encoded = sum(-(-it.size // 3) * 4 for it in row.payloads)
+        if len(self.event_json) != len(row.event_json or "") + encoded:
+            return False
+        return self._as_in(row) == row.event_json
+
+    def _as_in(self, row: EventRow) -> str | None:
+        """Return the event without the bytes that were moved out of the one in `row`.
+
+        None if it has others.
+        """
+        if not row.payloads:
+            return self.event_json
+        try:
+            places = InlineTexts(self.event_json)
+        except (ValueError, RecursionError):  # nothing can have been moved out of it
+            return None
+        for payload in row.payloads:
+            found = decoded(places.text_at(payload.path) or "", payload.size - 1)
+            if found is None or sha256(found[0]).hexdigest() != payload.sha256:
+                return None
+        return places.with_texts(dict.fromkeys((it.path for it in row.payloads), ""))
 
     def stands_in_any(self, rows: Sequence[EventRow]) -> bool:
         """Tell whether one of `rows` holds this very event."""
@@ -53,6 +82,20 @@ def not_in(rows: Sequence[EventRow], drafts: Sequence[Draft]) -> list[Draft]:
             f" was written. version={rows[0].version:020}"
         )
     return missing
+
+
+def bodies_of(rows: Sequence[EventRow], drafts: Sequence[Draft]) -> dict[str, bytes]:
+    """Return the bytes that `rows` refer to, by key, of those that hold one of `drafts`."""
+    found: dict[str, bytes] = {}
+    for row in rows:
+        draft = next((it for it in drafts if row.payloads and it.stands_in(row)), None)
+        places = InlineTexts(draft.event_json) if draft else None
+        for payload in row.payloads if places else ():
+            text = places.text_at(payload.path) if places else None
+            body = decoded(text or "", payload.size - 1)
+            if body is not None:
+                found[payload.key] = body[0]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from lakestore.clock import Clock, NewToken
 from lakestore.errors import AlreadyExistsError
 from lakestore.log.marker import Limits
 from lakestore.storage import Metrics, ObjectStore, Pool
+
+_UNKNOWN_TYPE = "application/octet-stream"
+_CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+( *;[\x20-\x7e]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,8 @@ class Environment:
     rollups: bool
     """Whether this process writes rollups of long logs and folds of many entries."""
     cache_bytes: int
-    """Bytes that each of the caches, of sessions, packed events and artifacts, may hold."""
+    """Bytes that each of the caches may hold: of sessions, of row groups of packs, of artifacts, of
+    payloads of events."""
 
     def put_new(self, key: str, body: bytes) -> None:
         """Create an object under a name that was just drawn.
@@ -42,6 +47,21 @@ class Environment:
         """
         with suppress(AlreadyExistsError):
             self.store.put_if_absent(key, body)
+
+    def upload_new(self, key: str, parts: Iterable[bytes], mime_type: str | None) -> None:
+        """Store a payload under a name that was just drawn.
+
+        Args:
+            key: The name.
+            parts: Its bytes.
+            mime_type: What the store is told of it; one that no header can hold counts as unknown.
+
+        Raises:
+            StorageError: it was not stored, or (`UnknownOutcomeError`) it may have been.
+            Exception: what `parts` raised; nothing was stored.
+        """
+        known = _CONTENT_TYPE.fullmatch(mime_type or "")
+        self.store.upload(key, parts, content_type=known[0] if known else _UNKNOWN_TYPE)
 
     def is_young(self, seen: float | None) -> bool:
         """Tell whether what was confirmed at `seen` may still be decided on."""

@@ -121,7 +121,7 @@ class Packs:
         numbers = sorted(
             {n for each in inside for n in range(each.group, each.group + each.groups)}
         )
-        tables = list(tables_of(asked, body, self._schema, events.RESERVED, is_whole=False))
+        tables = list(tables_of(asked, body, self._schema, is_whole=False))
         if len(tables) != len(numbers):
             raise FormatError(f"a pack has other row groups than a run says. key={pack!r}")
         for number, table in zip(numbers, tables, strict=True):

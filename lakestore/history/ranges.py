@@ -16,7 +16,8 @@ import pyarrow as pa
 from lakestore.errors import FormatError
 from lakestore.history.environment import Environment
 from lakestore.log.manifests import StoredFile
-from lakestore.tables.parquet import group_places, open_parquet, read_groups, split_groups
+from lakestore.tables.groups import group_places, split_groups
+from lakestore.tables.parquet import open_parquet, read_groups
 
 R = TypeVar("R")
 
@@ -46,7 +47,7 @@ def whole(key: str, file: StoredFile) -> Range:
 
 
 def tables_of(
-    asked: Range, body: bytes, schema: pa.Schema, refused: Sequence[str] = (), *, is_whole: bool
+    asked: Range, body: bytes, schema: pa.Schema, *, is_whole: bool
 ) -> Iterator[pa.Table]:
     """Yield the rows of a whole object, or of each row group of a range of one, as they are asked.
 
@@ -59,7 +60,7 @@ def tables_of(
             raise FormatError("an object is shorter than its manifest says")
         files = [body] if is_whole else split_groups(body)
         for file in files:
-            yield read_groups(open_parquet(file, schema, refused))
+            yield read_groups(open_parquet(file, schema))
 
 
 def group_bodies(environment: Environment, key: str, file: StoredFile) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakestore.errors import FormatError
 from lakestore.tables import events
 from lakestore.tables.events import EventRow, delta_of
+from lakestore.tables.payloads import Payload
 from lakestore.tables.state import to_json
 
 
@@ -43,6 +44,11 @@ class Rollup:
     @cached_property
     def _first(self) -> EventRow:
         return self._read(0)[0]
+
+    @cached_property
+    def payloads(self) -> list[tuple[int, Payload]]:
+        """What its rows refer to, each with its row's version."""
+        return events.payloads_by_version(self._body)
 
     def begins_after(self, version: int) -> bool:
         """Tell whether it is of a life that began after `version`."""

@@ -1,6 +1,5 @@
-"""Sessions: create, read, append, delete. Owns what a refusal means and when a view is confirmed.
+"""Sessions: create, read, delete, and when what is cached of one is true. Appending is inherited.
 
-Nothing is read to append: the version after the last one the caller knows is created exclusively.
 What was read long ago is confirmed before it is decided on, and a commit that took long is
 confirmed after it, by a load that must contain it: what a stalled process takes for a free name may
 be one that was swept.
@@ -13,27 +12,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from typing_extensions import override
+
 from lakestore.errors import (
     AlreadyExistsError,
     FormatError,
     LakeError,
 )
-from lakestore.history.archive import Archive, Packed
-from lakestore.history.cache import ByteCache
-from lakestore.history.committing import Commits
-from lakestore.history.drafts import Draft, Landed, RowMaker, not_in
+from lakestore.history.appending import Appends
+from lakestore.history.archive import Packed
 from lakestore.history.environment import Environment
-from lakestore.history.folding import decode_commit
-from lakestore.history.loading import Loader
 from lakestore.history.reading import ALL, Folds, Found, Reader, Wanted
 from lakestore.history.refusals import contended, missing, stale
 from lakestore.history.reviving import keep_row, may_go
-from lakestore.history.shared import SharedState
 from lakestore.history.upkeep import roll_up, rollup_is_due
 from lakestore.history.view import SessionView
-from lakestore.log.commits import Confirmations, Marker, probe
-from lakestore.log.keys import SessionKey
-from lakestore.log.stamps import Stamper
+from lakestore.log.commits import Confirmations, Marker
+from lakestore.log.keys import SessionKey, app_manifests
 from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow
 from lakestore.tables.runs import SessionRow
@@ -45,22 +40,16 @@ _ATTEMPTS = 8
 _LOOK_EVERY = 64
 
 
-class Sessions:
+class Sessions(Appends):
     """All sessions of a lake; safe to use from many threads."""
 
     def __init__(self, environment: Environment) -> None:
-        stamper = Stamper(environment.clock, environment.new_token)
-        self._env = environment
-        self._make = RowMaker(environment, stamper)
-        self._cache: ByteCache[str, SessionView] = ByteCache(environment.cache_bytes)
-        self.archive = Archive(environment)
-        self._loader = Loader(environment, self.archive, self._cache)
-        self.shared = SharedState(environment, stamper, self.archive)
+        super().__init__(environment)
         self._reader = Reader(environment, self._loader, self.archive, self.shared, self._cache)
-        self._commits = Commits(environment, self._loader, self.archive, self.shared)
         self.confirmations = Confirmations()
         self._rolling: set[SessionKey] = set()
 
+    @override
     def load(self, key: SessionKey) -> SessionView:
         """Return the session as it is now, whatever is cached; version 0 when it never was.
 
@@ -94,6 +83,17 @@ class Sessions:
             StorageError: the store failed.
         """
         return self._reader.read(key, wanted)
+
+    def begin_again(self, app_name: str, key: SessionKey | None = None) -> None:
+        """Let the next read go by the newest manifest, and of the session `key` by its log.
+
+        Raises:
+            FormatError: the manifest is damaged.
+            StorageError: the store failed.
+        """
+        if key is not None:
+            self._cache.drop(key.log)
+        self.archive.newest(app_manifests(app_name))
 
     def read_all(
         self, app_name: str, user_id: str | None, *, ended: bool = False
@@ -270,99 +270,15 @@ class Sessions:
             raise stale(key)
         return view.marker
 
-    def append(self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]) -> Landed:
-        """Append `drafts` after the commit at `marker`, all in one commit.
-
-        If one of them stands in the very next commit already, under the same id with the same
-        content, that commit is this caller's, sent before: all its events count as appended, and
-        only drafts that are not in it are appended after it. So does a draft that stands in the
-        commit at `marker`, if that is cached: it is not read for this. When this returns, events
-        and shared state are durable: 1 PUT, and 1 more for each shared scope they touch.
-
-        Raises:
-            AlreadyExistsError: that commit has another event with the id of a draft.
-            ConflictError: another writer's commit follows `marker`.
-            NotFoundError: the session was deleted.
-            StorageError: nothing was appended, or (`UnknownOutcomeError`) it may have been.
-        """
-        found: list[EventRow] = []
-        pending = list(drafts)
-        there: list[EventRow] | None = None
-        if not self._env.is_young(marker.seen):
-            marker, there = self._catch_up(key, marker)
-        if there is None:
-            found += self._delivered_last(key, marker, drafts)
-            stored = {row.event_json for row in found}
-            pending = [draft for draft in drafts if draft.event_json not in stored]
-        while True:
-            if there is not None:
-                marker = self._absorb(key, marker, there, pending)
-                found += there
-                pending = not_in(there, pending)
-            if not pending:
-                return Landed(marker, tuple(found))
-            rows = self._make.events(key, marker, pending)
-            started = self._env.clock.elapsed()
-            there = self._commits.put(key, marker, rows)
-            if there is None:
-                self._extend(key, marker, rows, started)
-                return Landed(Marker(rows[0].version, rows[0].token, started), tuple(found))
-
-    def _delivered_last(
-        self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]
-    ) -> list[EventRow]:
-        """Return the rows of `drafts` in the commit at `marker`, as far as the cache knows it.
-
-        A `Session` may show none of its events, and be sent the last one again.
-        """
-        view = self._cache.get(key.log)
-        if view is None or (view.version, view.token) != (marker.version, marker.token):
-            return []
-        sent = {draft.event_json for draft in drafts}
-        return [row for row in view.newest or view.events(1) if row.event_json in sent]
-
-    def _catch_up(self, key: SessionKey, marker: Marker) -> tuple[Marker, list[EventRow] | None]:
-        """Confirm an old marker by loading; return the commit right after it, if there is one."""
-        view = self.load(key)
-        if not view.alive:
-            raise missing(key)
-        if (view.version, view.token) == (marker.version, marker.token):
-            return view.marker, None
-        body = probe(self._env.store, key.log, marker.version + 1)
-        rows = decode_commit(key.log, marker.version + 1, body) if body else []
-        if not rows or rows[0].previous != marker.token:
-            raise stale(key)
-        if not self._commits.holds(view, rows[0]):
-            raise stale(key)
-        return Marker(marker.version, marker.token, view.seen), rows
-
-    def _absorb(
-        self, key: SessionKey, marker: Marker, rows: list[EventRow], pending: Sequence[Draft]
-    ) -> Marker:
-        """Take the commit `rows`, found right after `marker`, as ours, or say why it is not."""
-        first = rows[0]
-        if not self._env.is_young(marker.seen):
-            # It may be what another stalled writer left under a name that was swept.
-            self._commits.confirm(key, first)
-        self.shared.complete(rows, {})
-        self.shared.note_read(key, [row.stamp for row in rows if row.stamp])
-        if first.kind == "delete":
-            raise missing(key)
-        if not any(draft.stands_in_any(rows) for draft in pending):
-            raise stale(key)
-        self._extend(key, marker, rows, None)
-        # Reading a commit that exists confirms nothing: the view stays as old as it was.
-        return Marker(first.version, first.token, marker.seen)
-
     def _keep(self, view: SessionView) -> SessionView:
         if view.version:
             self._cache.put(view.key.log, view)
         return view
 
+    @override
     def _extend(
         self, key: SessionKey, marker: Marker, rows: list[EventRow], seen: float | None
     ) -> None:
-        """Keep the cached view true after a commit of our own, and the log short."""
         view = self._cache.get(key.log)
         if view is not None and (view.version, view.token) == (marker.version, marker.token):
             view = self._keep(view.follow(rows).confirmed(view.seen if seen is None else seen))

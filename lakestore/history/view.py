@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from lakestore.log.commits import Marker
 from lakestore.log.keys import SessionKey
 from lakestore.tables import events
 from lakestore.tables.events import EventRow, delta_of, event_id, event_time
+from lakestore.tables.payloads import Content
 from lakestore.tables.state import from_json, split_scopes
 
 _ROW_OVERHEAD = 400
@@ -220,6 +221,20 @@ class SessionView:
     def _above_packed(self, rows: Sequence[EventRow]) -> Sequence[EventRow]:
         packed = self.packed_version
         return [row for row in rows if row.version > packed] if packed else rows
+
+    def contents(self) -> Iterator[tuple[int, Content]]:
+        """Yield the bytes beside events that it refers to, each with a version that does.
+
+        Of what is packed that is the packed version.
+        """
+        for content in self.packed.row.payloads if self.packed else ():
+            yield self.packed_version, content
+        for version, payload in self.rollup.payloads if self.rollup else ():
+            if version > self.packed_version:
+                yield version, payload.content
+        for row in self.tail:
+            for payload in row.payloads:
+                yield row.version, payload.content
 
     def stamps(self) -> list[str]:
         """Return the stamps of the commits it was folded from; of many only the latest."""

@@ -33,7 +33,7 @@ class Figures:
     artifacts: int = 0
     """Living artifacts, as far as they are packed, and all of which nothing is."""
     payloads: int = 0
-    """Objects with the bytes of artifacts."""
+    """Objects with the bytes of artifacts, or of events, beside which they are stored."""
     payload_bytes: int = 0
     """Their bytes."""
 

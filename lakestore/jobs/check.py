@@ -21,6 +21,7 @@ from lakestore.jobs.check_entries import check_entries
 from lakestore.jobs.check_files import FileCheck, is_readable
 from lakestore.jobs.check_logs import LogCheck
 from lakestore.jobs.check_packed import PackedCheck
+from lakestore.jobs.check_payloads import PayloadCheck
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.findings import COPY, Finding, Findings, Look
 from lakestore.jobs.progress import Watch, unwatched
@@ -127,14 +128,14 @@ def _check_app(
     manifest = FileCheck(look).run()
     if manifest is None:
         return look
-    state = StateCheck(look)
+    state, payloads = StateCheck(look), PayloadCheck(look, deep=deep)
     readable = is_readable(look, manifest, EVENTS)
     state.read_entries(manifest if readable else None)
     if readable:
         try:
             if manifest.number:
-                PackedCheck(look, state).run(manifest)
-            LogCheck(look, state).run()
+                PackedCheck(look, state, payloads).run(manifest)
+            LogCheck(look, state, payloads).run()
         except FormatError as error:  # a run that was whole a moment ago
             findings.add(_unproven("sessions", app_logs(app), error))
     if is_readable(look, manifest, ARTIFACTS):

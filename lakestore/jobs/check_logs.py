@@ -12,6 +12,7 @@ from lakestore.history.folding import Plan, decode_commit, decode_rollup, plan_o
 from lakestore.history.logged import SESSIONS, rows_of_logs
 from lakestore.history.rollup import Rollup
 from lakestore.history.view import SessionView, session_part
+from lakestore.jobs.check_payloads import PayloadCheck
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.findings import COPY, Finding, Look
 from lakestore.jobs.listings import OBJECTS_AT_ONCE, Listed, logs_in, pieces
@@ -59,10 +60,12 @@ class _Log:
 class LogCheck:
     """Checks the logs of one app."""
 
-    def __init__(self, look: Look, state: StateCheck) -> None:
+    def __init__(self, look: Look, state: StateCheck, payloads: PayloadCheck) -> None:
         self._look = look
         self._state = state
+        self._payloads = payloads
         self._rows: dict[str, list[EventRow]] = {}
+        self._rollups: dict[str, list[Rollup]] = {}
 
     def run(self) -> None:
         """Check each log that has any object.
@@ -113,7 +116,14 @@ class LogCheck:
             if found:
                 found = self._check_again(log, found)
             self._look.findings.add(*found)
-            self._state.expect(self._rows.pop(log.prefix, []))
+            rows = self._rows.pop(log.prefix, [])
+            self._state.expect(rows)
+            payloads = [it for row in rows for it in row.payloads]
+            for rollup in self._rollups.pop(log.prefix, ()):
+                rows.append(rollup.checkpoint)
+                payloads += [it for _, it in rollup.payloads]
+            if payloads:
+                self._payloads.check(rows[0], payloads)
             self._look.sessions += log.row is None
             self._look.objects += len(log.keys)
 
@@ -144,6 +154,7 @@ class LogCheck:
         """Return what is wrong with one log, and remember the rows of its commits."""
         commits, rollups, broken = _decoded(log, bodies)
         self._rows[log.prefix] = [row for _, rows in sorted(commits.items()) for row in rows]
+        self._rollups[log.prefix] = list(rollups.values())
         self._look.events += sum(map(len, commits.values()))
         plan = plan_of(log.prefix, log.files, Packed(log.row, manifest) if log.row else None)
         found = [self._of_broken(log, plan, key, error) for key, error in broken.items()]

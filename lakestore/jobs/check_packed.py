@@ -10,6 +10,7 @@ from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.archive import EVENTS, Packed, Place
 from lakestore.history.view import session_part
 from lakestore.jobs.batches import batches
+from lakestore.jobs.check_payloads import PayloadCheck
 from lakestore.jobs.check_state import StateCheck
 from lakestore.jobs.cutting import is_placeholder
 from lakestore.jobs.findings import Finding, Look
@@ -17,6 +18,7 @@ from lakestore.log.keys import app_manifests, pack_key
 from lakestore.log.manifests import Manifest
 from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow, event_id, event_time
+from lakestore.tables.payloads import contents_of
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import from_json
 
@@ -28,9 +30,10 @@ _ATTEMPTS = 8
 class PackedCheck:
     """Checks the sessions of one app that are in its runs."""
 
-    def __init__(self, look: Look, state: StateCheck) -> None:
+    def __init__(self, look: Look, state: StateCheck, payloads: PayloadCheck) -> None:
         self._look = look
         self._state = state
+        self._payloads = payloads
 
     def run(self, manifest: Manifest) -> None:
         """Check each session that `manifest` names.
@@ -102,6 +105,8 @@ class PackedCheck:
         try:
             problems = [*_misplaced(packed.row, rows), *_misfolded(packed.row, rows)]
             self._state.expect(rows)
+            if rows:
+                self._payloads.check(rows[0], (it for row in rows for it in row.payloads))
         except (FormatError, ValueError) as error:
             problems = [str(error)]
         if problems:
@@ -183,5 +188,7 @@ def _misfolded(row: SessionRow, rows: Sequence[EventRow]) -> Iterator[str]:
     last = (event_time(events[-1]), event_id(events[-1])) if events else (None, None)
     if last != (row.last_event_time, row.last_event_id):
         yield "its last event is another one than its run says"
+    if contents_of(payload for each in rows for payload in each.payloads) != row.payloads:
+        yield "its bytes beside events are others than its run says"
     if max((each.stamp for each in rows if each.stamp), default="") > (row.stamp or ""):
         yield "its stamp is earlier than that of a commit"

@@ -95,8 +95,9 @@ def is_placeholder(row: EventRow) -> bool:
 
 
 def nbytes(row: EventRow) -> int:
-    """Return how many bytes of JSON a row holds."""
-    return len((row.event_json or "").encode()) + len((row.state_delta or "").encode())
+    """Return how many bytes of JSON a row holds, and of what was moved out of it."""
+    moved = sum(payload.size for payload in row.payloads)
+    return moved + len((row.event_json or "").encode()) + len((row.state_delta or "").encode())
 
 
 def _look(events: Sequence[EventRow]) -> list[_Seen]:
@@ -220,7 +221,7 @@ def _placeholder(stretch: Sequence[_Seen]) -> EventRow:
         "timestamp": event_time(last),
     }
     delta = to_json(state) if state else None
-    return replace(last, stamp=None, state_delta=delta, event_json=to_json(event))
+    return replace(last, stamp=None, state_delta=delta, event_json=to_json(event), payloads=())
 
 
 def _artifacts(row: EventRow) -> dict[str, Any]:

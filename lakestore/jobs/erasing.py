@@ -18,6 +18,7 @@ from lakestore.history.erased import Sourced, newest_of, origin_digest
 from lakestore.jobs.artifact_erasing import ArtifactEraser
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
+from lakestore.jobs.payload_traces import payload_traces
 from lakestore.jobs.progress import Progress, counted
 from lakestore.jobs.rewriting import Rewriter
 from lakestore.jobs.running import Running, check_lake
@@ -273,6 +274,7 @@ class Eraser:
             ),
             *sorted((files & doomed) - named),
             *traces.drafts(),
+            *self._payloads(),
             *self._artifacts.removable(),
             # A number that was superseded only now may still be created by a slow job.
             *traces.manifests(self._published),
@@ -293,13 +295,18 @@ class Eraser:
         entries = (key for _, key, _ in traces.entries())
         manifests = traces.manifests(self._newest())
         files = (*traces.packs(), *traces.runs(), *traces.drafts(), *self._artifacts.found())
-        found = {*traces.logs(), *entries, *files, *manifests}
+        found = {*traces.logs(), *entries, *files, *manifests, *self._payloads()}
         return tuple(sorted(found))
 
-    def _traces(self) -> Traces:
+    def _payloads(self) -> list[str]:
+        return payload_traces(self._lake, self._app, self._user, self._erased())
+
+    def _erased(self) -> dict[str, ErasedRow]:
         # What an earlier attempt erased too, of which nothing but digests is left.
-        erased = newest_of(self._archive.erased(self._newest()), self._ended)
-        return Traces(self._store, self._app, self._user, erased, self._clean)
+        return newest_of(self._archive.erased(self._newest()), self._ended)
+
+    def _traces(self) -> Traces:
+        return Traces(self._store, self._app, self._user, self._erased(), self._clean)
 
     def _newest(self) -> Manifest:
         return replace(self._archive.newest(app_manifests(self._app)), app_name=self._app)

@@ -23,6 +23,7 @@ from lakestore.log.keys import pack_key
 from lakestore.log.manifests import StoredFile
 from lakestore.tables.events import EventRow
 from lakestore.tables.packing import Pack, PackBuilder, Part
+from lakestore.tables.payloads import contents_of
 from lakestore.tables.runs import Segment, SessionRow
 from lakestore.tables.state import StateRow, to_json
 
@@ -151,4 +152,7 @@ def row_of(view: SessionView, before: SessionRow | None) -> SessionRow:
         last_event_id=view.last_event_id if view.alive else None,
         events=(packed.events if packed else 0) + sum(row.kind == "event" for row in rows),
         segments=packed.segments if packed else (),
+        payloads=contents_of(
+            (payload for row in rows for payload in row.payloads), packed.payloads if packed else ()
+        ),
     )

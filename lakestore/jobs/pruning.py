@@ -41,6 +41,7 @@ from lakestore.log.keys import app_logs, app_manifests, user_logs
 from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow, event_id, event_time
 from lakestore.tables.memory import MemoryRow
+from lakestore.tables.payloads import contents_of
 from lakestore.tables.runs import SessionRow
 from lakestore.tables.state import StateRow
 from lakestore.tables.telemetry import TelemetryRow
@@ -243,6 +244,7 @@ class _Cutter:
             last_event_time=event_time(stay[-1]),
             last_event_id=event_id(stay[-1]),
             events=sum(row.kind == "event" for row in stay),
+            payloads=contents_of(payload for row in stay for payload in row.payloads),
         )
         self._rewriter.add(before, after, [stay])
         self._waiting[EVENTS.place(before)] = replace(found, rows=[])

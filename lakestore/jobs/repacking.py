@@ -133,7 +133,7 @@ class _Group:
 
     def _read(self, schema: pa.Schema) -> pa.Table:
         with naming(self._key):
-            return read_groups(open_parquet(self.body, schema, events.RESERVED))
+            return read_groups(open_parquet(self.body, schema))
 
     @property
     def table(self) -> pa.Table:

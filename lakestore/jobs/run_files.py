@@ -17,7 +17,7 @@ from lakestore.history.environment import Environment
 from lakestore.log.keys import run_key
 from lakestore.log.manifests import Group, Manifest, StoredFile
 from lakestore.tables.footers import footer_size
-from lakestore.tables.parquet import GroupWriter
+from lakestore.tables.groups import GroupWriter
 
 R = TypeVar("R")
 

@@ -25,8 +25,10 @@ from lakestore.log.entries import name_of, parse_entry
 from lakestore.log.keys import (
     app_logs,
     app_manifests,
+    app_objects,
     app_packs,
     app_runs,
+    log_of_object,
     manifest_key,
     parse_log,
     parse_log_name,
@@ -43,6 +45,7 @@ _LISTS = 4
 _PACKED_GETS = 3
 """Requests for what is packed: manifest, run, pack; as measured up to 20,000 sessions."""
 _SQL_LISTS = 2
+"""About an app's share: its manifests, and of four listings that all apps have in common."""
 
 
 @dataclass(slots=True)
@@ -231,6 +234,7 @@ class _Counting:
             self._count_packed(manifest)
         self._count_logs(manifest)
         self._count_entries(manifest)
+        self._count_payloads()
         self._count_artifacts(manifest)
         found.user_count, found.users = self._users.count(), self._users.largest(users)
         return found
@@ -300,6 +304,14 @@ class _Counting:
                     self._add(one)
                     if parse_entry(one.key) is not None:
                         self._count_entry(kind, one, name_of(one.key) not in packed, both)
+
+    def _count_payloads(self) -> None:
+        for one in self._store.list(app_objects(self._stats.app_name)):
+            self._add(one)
+            log = log_of_object(one.key)
+            for figures in self._both(user_in(log)) if log else ():
+                figures.payloads += 1
+                figures.payload_bytes += one.size
 
     def _count_artifacts(self, manifest: Manifest) -> None:
         count_packed(self._archive, manifest, self._both)

@@ -24,6 +24,7 @@ from lakestore.jobs.origins import Origins
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.removing import Remover
 from lakestore.jobs.running import check_lake
+from lakestore.jobs.sweep_payloads import PayloadSweep
 from lakestore.lake import Lake
 from lakestore.log.keys import (
     PROOFS,
@@ -249,14 +250,22 @@ class _AppSweep:
 
     def _sweep(self, orphans: Sequence[StoredObject]) -> None:
         manifests = self._manifests()
-        old = [number for number, stored in manifests.items() if self._age.reaches(stored)]
-        covering = self._read(max(old)) if old else Manifest(self._app, 0)
-        created = manifests[covering.number].modified if old else 0.0
+        covering = self._covering(self._age, manifests)
+        created = manifests[covering.number].modified if covering.number else 0.0
         # Logs first: reading what covers them proves the runs, whose forerunners may go after.
         covered = Covered(self._env, self._archive, covering, created, self._age, self._remover)
         covered.sweep_logs()
         covered.sweep_entries()
         self._sweep_artifacts(covering)
+        PayloadSweep(
+            self._env,
+            self._archive,
+            self._app,
+            self._age,
+            self._now,
+            lambda age: self._covering(age, self._manifests()),
+            self._remover,
+        ).run()
         would_be_named = orphans if self._dry_run and self._age.reaches_all else ()
         self._sweep_doomed(covering, would_be_named)
         last = covering.number + bool(would_be_named)
@@ -278,6 +287,11 @@ class _AppSweep:
             for stored in self._env.store.list(prefix)
         )
         return {number: stored for number, stored in listed if number is not None}
+
+    def _covering(self, age: Age, manifests: Mapping[int, StoredObject]) -> Manifest:
+        """Return the newest of some manifests that is old enough; number 0 for none."""
+        old = [number for number, stored in manifests.items() if age.reaches(stored)]
+        return self._read(max(old)) if old else Manifest(self._app, 0)
 
     def _read(self, number: int) -> Manifest:
         newest = self._archive.newest(app_manifests(self._app))

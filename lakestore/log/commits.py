@@ -136,9 +136,14 @@ def list_logs(
             log = log_of(key)
             if log is None and may_hold_logs(key):
                 raise error
-            if log is not None and (key == log or parse_log_name(key.removeprefix(log))):
+            if log is not None and (key == log or _is_in_log(key.removeprefix(log))):
                 logs.setdefault(log, LogFiles()).unreadable = error
     return iter(logs.items())
+
+
+def _is_in_log(below: str) -> bool:
+    """Tell whether a commit or rollup is at a path below a log's prefix, or was to be."""
+    return parse_log_name(below.split("/")[0]) is not None
 
 
 def first_log(store: ObjectStore, prefix: str) -> str | None:

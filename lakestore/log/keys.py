@@ -348,3 +348,45 @@ def is_log_folder(folder: str) -> bool:
 
 def _logs_around(key: str) -> str | None:
     return next((root for root in _LEVELS if key.startswith(root)), None)
+
+
+EVENT_OBJECTS = "events/objects/"
+"""Bytes that were moved out of events."""
+
+
+def app_objects(app_name: str) -> str:
+    """Return the prefix of all bytes that were moved out of events of an app."""
+    return f"{EVENT_OBJECTS}app={encode_id(app_name)}/"
+
+
+def user_objects(app_name: str, user_id: str) -> str:
+    """Return the prefix of all bytes that were moved out of events of a user."""
+    return f"{app_objects(app_name)}user={encode_id(user_id)}/"
+
+
+def objects_beside(log: str) -> str:
+    """Return the prefix of the bytes that were moved out of the events of a session's log."""
+    return EVENT_OBJECTS + log.removeprefix(EVENT_LOGS)
+
+
+def object_key(objects: str, token: str, name: str) -> str:
+    """Return the key of bytes that were moved out of an event.
+
+    Args:
+        objects: The prefix of the session's.
+        token: Was just drawn.
+        name: What people recognise them by, see `lakestore.log.ids.readable_name`.
+    """
+    return f"{objects}{token}/{name}"
+
+
+def log_of_object(key: str) -> str | None:
+    """Return the prefix of the log of the session whose bytes `key` holds, None for a stray."""
+    if _OBJECT.fullmatch(key) is None:
+        return None
+    return EVENT_LOGS + "/".join(key.split("/")[2:5]) + "/"
+
+
+_OBJECT = re.compile(
+    r"events/objects/app=[^/]+/user=[^/]+/session=[^/]+/[0-9a-f]{16}/[^/]+", re.DOTALL
+)

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from lakestore.errors import InputError, NotFoundError
-from lakestore.history.reading import ALL
+from lakestore.history.reading import ALL, Found
 from lakestore.history.runs import ARTIFACTS, LAST
 from lakestore.jobs.artifact_listings import list_artifacts
 from lakestore.lake import Lake
@@ -15,6 +15,7 @@ from lakestore.log.keys import Scope, SessionKey, app_manifests, artifacts_of_us
 from lakestore.shell.conversation import Conversation
 from lakestore.shell.text import byte_size, plural
 from lakestore.tables.artifacts import Saved
+from lakestore.tables.events import EventRow
 from lakestore.tables.state import APP_PREFIX, USER_PREFIX
 
 
@@ -80,7 +81,13 @@ def read_conversation(lake: Lake, key: SessionKey) -> Conversation:
         FormatError: one of its objects is damaged.
         StorageError: the store failed.
     """
-    found = lake.sessions.read_events(key, ALL)
+    sessions = lake.sessions
+
+    def read() -> tuple[Found | None, Sequence[EventRow]]:
+        found = sessions.read_events(key, ALL)
+        return found, found.rows if found else []
+
+    found, rows = sessions.payloads.whole(read, lambda: sessions.begin_again(key.app_name, key))
     if found is None:
         raise NotFoundError(
             f"no such session. session_id={key.session_id!r} app_name={key.app_name!r}"
@@ -94,7 +101,7 @@ def read_conversation(lake: Lake, key: SessionKey) -> Conversation:
         if scope in found.folds:
             shared = found.folds[scope].values()
             state |= {prefix + name: value for name, value in shared.items()}
-    events = [json.loads(row.event_json or "{}") for row in found.rows]
+    events = [json.loads(row.event_json or "{}") for row in rows]
     views = lake.artifacts.views(key.app_name, key.user_id, key.session_id)
     files = {view.key.filename: _told(view.saves) for view in views}
     return Conversation(key.app_name, key.user_id, key.session_id, events, state, files)

@@ -178,9 +178,11 @@ def _app_lines(app: AppStats, room: int) -> Iterator[str]:
         f"  packed    {plural(total.events, 'event')}, {byte_size(total.packed_bytes)}"
         f" in {plural(app.packs, 'pack')} and {plural(app.runs, 'run')}{dead}"
     )
-    if total.artifacts or total.payloads:
+    if total.artifacts:
+        yield f"  files     {plural(total.artifacts, 'artifact')}"
+    if total.payloads:
         size = byte_size(total.payload_bytes)
-        yield f"  files     {plural(total.artifacts, 'artifact')}, {size} of payloads"
+        yield f"  payloads  {plural(total.payloads, 'object')}, {size}, of artifacts and events"
     yield f"  fresh     {_fresh(app) if total.fresh_objects else 'nothing: all is packed'}"
     yield (
         f"  to sweep  {plural(total.covered_objects, 'object')},"

@@ -6,6 +6,7 @@ from lakestore.storage.local import LocalStore
 from lakestore.storage.memory import MemoryStore
 from lakestore.storage.metrics import Metrics
 from lakestore.storage.options import OPTIONS, known_options
+from lakestore.storage.payload_file import open_object
 from lakestore.storage.pool import Pool
 from lakestore.storage.retrying import RetryingStore
 from lakestore.storage.store import ObjectStore, StoredObject, UnreadableError
@@ -33,5 +34,6 @@ __all__ = [
     "Upload",
     "known_options",
     "layered",
+    "open_object",
     "open_store",
 ]

@@ -224,6 +224,8 @@ class _Upload(Upload):
     @override
     def finish(self) -> None:
         reply = self._put(f"bytes */{self._sent}", b"")
+        if reply.status == _GO_ON:
+            raise _RefusedError(Failure("RequestTimeout", reply.status))
         if int(json.loads(reply.body)["size"]) != self._sent:
             raise _RefusedError(Failure("OtherSize", reply.status))
 
@@ -244,6 +246,17 @@ class _Upload(Upload):
             self._store._send("DELETE", self._session, {}, good=(204, *_GONE, _ABORTED))
 
 
+class _Body(BytesIO):
+    """A body that may be sent twice: a PUT over another connection, where the first broke.
+
+    Older releases of aiohttp close what they have sent, and go on with it all the same.
+    """
+
+    @override
+    def close(self) -> None:
+        self.seek(0)
+
+
 async def _request(
     fs: Any,
     method: str,
@@ -261,7 +274,7 @@ async def _request(
         fs.base.removesuffix("/storage/v1/") + path,
         params=fs._get_params(dict(asked)),
         headers=headers,
-        data=None if body is None else BytesIO(body),
+        data=None if body is None else _Body(body),
         timeout=timeout,
     ) as reply:
         return _Reply(reply.status, await reply.read(), reply.headers)

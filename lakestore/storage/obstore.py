@@ -21,7 +21,7 @@ from lakestore.storage.failures import Failure, TransientError, Verb
 from lakestore.storage.places import Place
 from lakestore.storage.retrying import ATTEMPTS
 from lakestore.storage.store import StoredObject
-from lakestore.storage.uploads import PART, Upload
+from lakestore.storage.uploads import Upload
 
 R = TypeVar("R")
 
@@ -217,19 +217,24 @@ class _Upload(Upload):
 
     @override
     def begin(self) -> None:
-        import obstore
-
-        self._writer = obstore.open_writer(
-            self._store._connected(ATTEMPTS - 1),
-            self._name,
-            attributes=self._attributes,
-            buffer_size=PART,
-            max_concurrency=1,
-        )
+        self._writer = None
 
     @override
     def add(self, part: bytes) -> None:
-        self._once(lambda: self._writer.write(part))
+        self._once(lambda: self._opened(len(part)).write(part))
+
+    def _opened(self, part_bytes: int) -> Any:
+        import obstore
+
+        if self._writer is None:
+            self._writer = obstore.open_writer(
+                self._store._connected(ATTEMPTS - 1),
+                self._name,
+                attributes=self._attributes,
+                buffer_size=part_bytes,
+                max_concurrency=1,
+            )
+        return self._writer
 
     @override
     def finish(self) -> None:

@@ -11,7 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import override
@@ -102,13 +102,12 @@ def send(
         raise InputError(f"a content type is a line of ASCII, and not blank. {content_type=}")
     upload = store.open_upload(key, content_type)
     blocks = in_blocks(parts, part_bytes)
-    first = next(blocks, b"")
-    second = next(blocks, None)
-    if second is None:
-        _send_whole(store, upload, key, first)
-        return len(first)
-    limited = _limited(chain([first, second], blocks), most_parts)
-    return _send_parts(store, upload, key, limited)
+    begun = [*islice(blocks, 2)]
+    if len(begun) < 2:
+        body = b"".join(begun)
+        _send_whole(store, upload, key, body)
+        return len(body)
+    return _send_parts(store, upload, key, _limited(begun, blocks, most_parts))
 
 
 def in_blocks(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
@@ -123,9 +122,12 @@ def in_blocks(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
             raise InputError(f"what is uploaded comes as bytes. type={type(part).__name__}")
         left = memoryview(part).cast("B")
         while left:
-            taken = size - len(block)
-            block += left[:taken]
-            left = left[taken:]
+            taken = left[: size - len(block)]
+            left = left[len(taken) :]
+            if len(taken) == size:  # not gathered first: that would be one more copy
+                yield bytes(taken)
+                continue
+            block += taken
             if len(block) == size:
                 yield bytes(block)
                 block.clear()
@@ -133,11 +135,15 @@ def in_blocks(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
         yield bytes(block)
 
 
-def _limited(blocks: Iterator[bytes], most: int) -> Iterator[bytes]:
-    for number, block in enumerate(blocks, start=1):
-        if number > most:
-            raise InputError(f"a payload is too long to be sent in {most} parts")
+def _limited(begun: list[bytes], blocks: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """Yield what is in `begun`, which holds nothing of it any longer, and what follows."""
+    for _ in range(most):
+        block = begun.pop(0) if begun else next(blocks, None)
+        if block is None:
+            return
         yield block
+    if begun or next(blocks, None) is not None:
+        raise InputError(f"a payload is too long to be sent in {most} parts")
 
 
 def _send_whole(store: ObjectStore, upload: Upload, key: str, body: bytes) -> None:
@@ -167,8 +173,9 @@ def _send_parts(store: ObjectStore, upload: Upload, key: str, blocks: Iterator[b
         if isinstance(error, LakeError) and _is_stored(store, key, size):
             return size
         _abort(upload, key)
-        with suppress(LakeError):  # a request that is late, or a server that takes parts for all
-            store.delete(key)
+        if not isinstance(error, AlreadyExistsError):  # else it is something else that stands
+            with suppress(LakeError):  # a request that was late, or parts taken for all of it
+                store.delete(key)
         raise
     return size
 

@@ -6,9 +6,9 @@ what was committed besides. So of a log nobody reads more than the newest commit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from json.encoder import encode_basestring
 from operator import attrgetter
 from typing import Any, Literal, get_args
@@ -165,12 +165,11 @@ class ArtifactRow:
         return place_of(self.session_id, self.filename)
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAVED_NAMES = tuple(each.name for each in _SAVED)
 _COMMIT = pa.struct(list(COMMIT_SCHEMA))
 _RUN = pa.struct(list(RUN_SCHEMA))
 _IDS = ("app_name", "user_id", "session_id", "filename")
-_PLAIN = ("version", "token", "named_version")
+_ITS_OWN = ("version", "token", "committed_at", "previous", "base", "first")
 _ids, _saved = attrgetter(*_IDS), attrgetter(*_SAVED_NAMES)
 _said = attrgetter("version", "token", "committed_at")
 _NOTHING = (None,) * (len(_SAVED_NAMES) - 3)
@@ -203,18 +202,20 @@ def decode_commit(body: bytes) -> Commit:
         FormatError: the bytes are not Parquet in `COMMIT_SCHEMA`, or hold no row, or one of a kind
             that this version does not know.
     """
-    rows = read_groups(open_parquet(body, COMMIT_SCHEMA)).to_pylist()
-    unknown = {row["kind"] for row in rows}.difference(get_args(Kind))
+    table = read_groups(open_parquet(body, COMMIT_SCHEMA))
+    kinds = table["kind"].to_pylist()
+    unknown = set(kinds).difference(get_args(Kind))
     if unknown:
         raise FormatError(f"rows of a kind that this version does not know. kinds={unknown}")
-    last = rows[-1]
-    said = next((row for row in rows if row["kind"] == "name"), None)
+    columns = {name: _values(table[name]) for name in COMMIT_SCHEMA.names if name != "kind"}
+    last = {name: values[-1] for name, values in columns.items()}
+    saves = zip(kinds, zip(*(columns[name] for name in _SAVED_NAMES), strict=True), strict=True)
+    said = next((row for row, kind in enumerate(kinds) if kind == "name"), None)
     return Commit(
-        **{name: last[name] for name in _IDS},
-        **{name: last[name] for name in ("version", "kind", "token", "previous", "base", "first")},
-        committed_at=_micros(last["committed_at"]),
-        saves=tuple(_to_saved(row) for row in rows if row["kind"] == "save"),
-        named=None if said is None else _to_named(said),
+        **{name: last[name] for name in (*_IDS, *_ITS_OWN)},
+        kind=kinds[-1],
+        saves=tuple(Saved(*values) for kind, values in saves if kind == "save"),
+        named=None if said is None else _named(columns, said),
     )
 
 
@@ -232,25 +233,33 @@ def to_table(rows: Sequence[ArtifactRow]) -> pa.Table:
 
 def from_table(table: pa.Table) -> list[ArtifactRow]:
     """Return the rows of a table in `RUN_SCHEMA`, in its order."""
-    return [
-        ArtifactRow(
-            **{name: row[name] for name in (*_IDS, *_PLAIN)},
-            active_at=_micros(row["active_at"]),
-            saves=tuple(map(_to_saved, row["saves"])),
-            named=tuple(row["named"]),
-        )
-        for row in table.to_pylist()
-    ]
+    columns = {name: table[name] for name in RUN_SCHEMA.names if name != "key"}
+    values: dict[str, list[Any]] = {
+        **{name: _values(column) for name, column in columns.items() if name != "saves"},
+        "saves": [each for chunk in columns["saves"].chunks for each in _saves_in(chunk)],
+    }
+    values["named"] = list(map(tuple, values["named"]))
+    return [ArtifactRow(*row) for row in zip(*(values[name] for name in columns), strict=True)]
 
 
-def _to_saved(row: dict[str, Any]) -> Saved:
-    values = {name: row[name] for name in _SAVED_NAMES}
-    return Saved(**{**values, "committed_at": _micros(row["committed_at"])})
+def _saves_in(lists: pa.ListArray) -> list[tuple[Saved, ...]]:
+    columns = [_values(column) for column in lists.flatten().flatten()]
+    flat = [Saved(*values) for values in zip(*columns, strict=True)]
+    offsets = lists.offsets.to_pylist()
+    return [tuple(flat[a - offsets[0] : b - offsets[0]]) for a, b in pairwise(offsets)]
 
 
-def _to_named(row: dict[str, Any]) -> Named:
-    return Named(row["version"], row["token"], _micros(row["committed_at"]), tuple(row["named"]))
+def _named(columns: Mapping[str, list[Any]], row: int) -> Named:
+    version, token, when = (columns[name][row] for name in ("version", "token", "committed_at"))
+    return Named(version, token, when, tuple(columns["named"][row]))
 
 
-def _micros(time: datetime) -> int:
-    return (time - _EPOCH) // timedelta(microseconds=1)
+def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column, times as microseconds.
+
+    Not by `cast`: it imports pyarrow.compute and pandas, half a second of a new process.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in _values(chunk)]
+    plain = column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    return list(plain.to_pylist())

@@ -20,12 +20,15 @@ from lakestore.errors import FormatError
 from lakestore.tables.parquet import (
     TypedFile,
     checked,
+    lean,
     open_parquet,
     read_exactly,
     read_groups,
+    read_stored,
     write_large,
     write_small,
 )
+from lakestore.tables.payloads import PAYLOADS, Payload, payload_array, payloads_in
 from lakestore.tables.state import from_json, to_utf8
 from lakestore.tables.thin import THIN_FIELDS, thin_columns
 
@@ -47,9 +50,11 @@ COMMIT_SCHEMA = pa.schema(
         pa.field("stamp", pa.string()),
         pa.field("state_delta", pa.string()),
         pa.field("event_json", pa.string()),
+        pa.field("payloads", PAYLOADS),
     ]
 )
-"""What a commit holds: rows of one version, ascending ordinal."""
+"""What a commit holds: rows of one version, ascending ordinal. An object has `payloads` only where
+one of its rows has any."""
 
 SCHEMA = pa.schema([*COMMIT_SCHEMA, *THIN_FIELDS])
 """What every reader sees: `COMMIT_SCHEMA` and the thin columns."""
@@ -84,14 +89,17 @@ class EventRow:
     """JSON object of the state keys that the row sets, null when none: `app:` and `user:` keys
     with their prefix. A `create` row has the initial state, a `checkpoint` row the folded one."""
     event_json: str | None = field(default=None, repr=False)
-    """The whole ADK event; null when the kind is not `event`."""
+    """The whole ADK event; null when the kind is not `event`. Where `payloads` are, it has empty
+    texts."""
+    payloads: tuple[Payload, ...] = field(default=(), repr=False)
+    """The bytes that were moved out of the event."""
 
 
-RESERVED = ("payloads",)
-"""Columns that only a newer version writes: an object that has one must be refused."""
-_NAMES = tuple(field.name for field in fields(EventRow))
-_ROW = pa.struct(list(COMMIT_SCHEMA))
-_values = attrgetter(*COMMIT_SCHEMA.names)
+_LEAN = lean(COMMIT_SCHEMA)
+_NAMES = tuple(field.name for field in fields(EventRow) if field.name != "payloads")
+_ROW = pa.struct(list(_LEAN))
+_values = attrgetter(*_LEAN.names)
+_REFERRING = pa.schema([COMMIT_SCHEMA.field("version"), COMMIT_SCHEMA.field("payloads")])
 
 
 def delta_of(row: EventRow) -> dict[str, Any]:
@@ -137,29 +145,35 @@ def event_time(row: EventRow) -> float:
 
 def to_table(rows: Sequence[EventRow]) -> pa.Table:
     """Return `rows` as a table in `SCHEMA`, in the order given."""
-    table = _stored_columns(rows)
+    table = _stored_columns(rows, whole=True)
     for column, values in zip(THIN_FIELDS, thin_columns(rows), strict=True):
         table = table.append_column(column, pa.array(values, column.type))
     return table
 
 
 def from_table(table: pa.Table) -> list[EventRow]:
-    """Return the rows of a table that has at least the columns of `COMMIT_SCHEMA`, in its order."""
+    """Return the rows of a table that has at least the columns of a commit, in its order."""
     columns = [table[name].to_pylist() for name in _NAMES if name != "committed_at"]
     # A view costs nothing; a cast would import pyarrow.compute, which takes a tenth of a second.
     times = pa.concat_arrays(table["committed_at"].chunks).view(pa.int64()).to_pylist()
     columns.insert(_NAMES.index("committed_at"), times)
+    if "payloads" in table.column_names and table["payloads"].null_count < table.num_rows:
+        columns.append([payloads_in(each) for each in table["payloads"].to_pylist()])
     return [EventRow(*values) for values in zip(*columns, strict=True)]
 
 
-def _stored_columns(rows: Sequence[EventRow]) -> pa.Table:
+def _stored_columns(rows: Sequence[EventRow], *, whole: bool = False) -> pa.Table:
+    """Return what is stored of rows; without payloads, unless `whole`, where there are none."""
     # All columns in one call: each call costs more than the values of a row.
     columns = pa.array([_values(row) for row in rows], _ROW).flatten()
+    if not whole and not any(row.payloads for row in rows):
+        return pa.Table.from_arrays(columns, schema=_LEAN)
+    columns.append(payload_array(row.payloads for row in rows))
     return pa.Table.from_arrays(columns, schema=COMMIT_SCHEMA)
 
 
 def encode_commit(rows: Sequence[EventRow]) -> bytes:
-    """Return a commit: Parquet in `COMMIT_SCHEMA`, rows in the order given."""
+    """Return a commit: Parquet in `COMMIT_SCHEMA`, rows in the order given, as lean as can be."""
     size = sum(len(row.event_json or "") + len(row.state_delta or "") for row in rows)
     return write_small(_stored_columns(rows), compress=size >= _COMPRESS_FROM)
 
@@ -181,10 +195,10 @@ def decode(body: bytes) -> list[EventRow]:
     """Return the rows of a commit or a whole rollup, in their order.
 
     Raises:
-        FormatError: the bytes are not Parquet with at least `COMMIT_SCHEMA`, or hold no row, or a
-            newer version wrote them.
+        FormatError: the bytes are not Parquet with at least the columns of a commit, or hold no
+            row, or one of a kind that only a newer version knows.
     """
-    return _known(read_groups(_open(body)))
+    return _known(read_stored(_open(body)))
 
 
 def decode_commits(bodies: Sequence[bytes]) -> list[list[EventRow]]:
@@ -195,9 +209,9 @@ def decode_commits(bodies: Sequence[bytes]) -> list[list[EventRow]]:
     """
     if not bodies:
         return []
-    read = (read_exactly(body, COMMIT_SCHEMA) for body in bodies)
+    read = (read_exactly(body, _LEAN) for body in bodies)
     tables = [table for table in read if table is not None]
-    if len(tables) < len(bodies):  # by another writer, with other columns
+    if len(tables) < len(bodies):  # with payloads, or other columns of another writer
         return [decode(body) for body in bodies]
     rows = _known(checked(pa.concat_tables(tables)))
     bounds = [0, *accumulate(table.num_rows for table in tables)]
@@ -210,7 +224,7 @@ def decode_rollup_table(body: bytes) -> pa.Table:
     Raises:
         FormatError: as `decode`; or an older version wrote it, which knew fewer thin columns.
     """
-    return read_groups(open_parquet(body, SCHEMA, refused=RESERVED))
+    return read_groups(open_parquet(body, SCHEMA))
 
 
 def count_groups(body: bytes) -> int:
@@ -228,11 +242,25 @@ def decode_group(body: bytes, group: int) -> list[EventRow]:
     Raises:
         FormatError: as `decode`.
     """
-    return _known(read_groups(_open(body), [group]))
+    return _known(read_stored(_open(body), [group]))
+
+
+def payloads_by_version(body: bytes) -> list[tuple[int, Payload]]:
+    """Return what the rows of a commit or rollup refer to, each with its row's version.
+
+    Raises:
+        FormatError: as `decode`.
+    """
+    typed = open_parquet(body, _REFERRING)
+    if "payloads" not in typed.stored:
+        return []
+    columns = read_groups(typed).to_pydict()
+    pairs = zip(columns["version"], columns["payloads"], strict=True)
+    return [(version, each) for version, some in pairs for each in payloads_in(some)]
 
 
 def _open(body: bytes) -> TypedFile:
-    return open_parquet(body, COMMIT_SCHEMA, refused=RESERVED)
+    return open_parquet(body, COMMIT_SCHEMA)
 
 
 def _known(table: pa.Table) -> list[EventRow]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakestore.tables import events
 from lakestore.tables.footers import footer_size
-from lakestore.tables.parquet import GroupPlace, GroupWriter
+from lakestore.tables.groups import GroupPlace, GroupWriter
 from lakestore.tables.runs import Segment
 
 GROUP_ROWS = 2_048
@@ -143,15 +143,17 @@ class PackBuilder:
         return tuple(pieces)
 
     def copy(self, body: bytes, rows: int) -> int | None:
-        """Add a row group of another pack as it is; return its number, None if it is too small.
+        """Add a row group of another pack as it is; return its number, None if it cannot be.
 
-        Small ones, and those that would leave a small one before them, are better written anew.
+        Small ones, and those that would leave a small one before them, are better written anew; one
+        that lacks a column of those before it must be.
         """
         is_large = 2 * rows >= self._group_rows or len(body) >= _LARGE_GROUP
         if not is_large or 0 < self._pending_rows * _SMALL_GROUP < self._group_rows:
             return None
         self._flush()
-        self._writer.copy(body, rows)
+        if not self._writer.copy(body, rows):
+            return None
         self.rows += rows
         return len(self._writer.groups) - 1
 

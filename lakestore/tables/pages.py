@@ -12,7 +12,7 @@ from zlib import crc32
 
 from lakestore.errors import FormatError
 from lakestore.tables.footers import page_header
-from lakestore.tables.parquet import column_places
+from lakestore.tables.groups import column_places
 
 Fetch = Callable[[int, int], bytes]
 """Reads so many bytes from a place on."""

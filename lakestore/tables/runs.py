@@ -11,6 +11,8 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from lakestore.tables.payloads import CONTENTS, Content, content_lists, contents_in
+
 _UTC = pa.timestamp("us", tz="UTC")
 
 SEGMENT = pa.struct(
@@ -45,9 +47,11 @@ SCHEMA = pa.schema(
         pa.field("events", pa.int64(), nullable=False),
         pa.field("segments", pa.list_(SEGMENT), nullable=False),
         pa.field("emptied_at", _UTC),
+        pa.field("payloads", CONTENTS),
     ]
 )
-"""One row a session, ascending by `user_id` and `session_id` (as UTF-8)."""
+"""One row a session, ascending by `user_id` and `session_id` (as UTF-8). An object has `payloads`
+only where one of its rows has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ class SessionRow:
     emptied_at: int | None = None
     """Of a deleted session: since when its log is known to hold nothing, by the store's time in
     microseconds since 1970 UTC; null while it may hold something."""
+    payloads: tuple[Content, ...] = ()
+    """What the packed rows refer to, each once, ascending."""
 
 
 _NAMES = tuple(field.name for field in fields(SessionRow))
@@ -111,26 +117,35 @@ _PARTS = tuple(field.name for field in fields(Segment))
 _values = attrgetter(*SCHEMA.names)
 _parts = attrgetter(*_PARTS)
 _SEGMENTS = SCHEMA.names.index("segments")
+_PAYLOADS = SCHEMA.names.index("payloads")
 _TIMES = ("created_at", "active_at", "emptied_at")
 
 
 def to_table(rows: Sequence[SessionRow]) -> pa.Table:
     """Return `rows` as a table in `SCHEMA`, in the order given."""
+    contents = content_lists(row.payloads for row in rows)
     values = [
-        (*each[:_SEGMENTS], [_parts(part) for part in each[_SEGMENTS]], *each[_SEGMENTS + 1 :])
-        for each in map(_values, rows)
+        (
+            *each[:_SEGMENTS],
+            [_parts(part) for part in each[_SEGMENTS]],
+            *each[_SEGMENTS + 1 : _PAYLOADS],
+            some,
+        )
+        for each, some in zip(map(_values, rows), contents, strict=True)
     ]
     columns = pa.array(values, pa.struct(list(SCHEMA))).flatten()
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 def from_table(table: pa.Table) -> list[SessionRow]:
-    """Return the rows of a table in `SCHEMA`, in its order."""
+    """Return the rows of a table in `SCHEMA`, which may lack `payloads`, in its order."""
     if not table.num_rows:
         return []
     columns = []
-    for name in _NAMES:
+    for name in _NAMES[:_PAYLOADS]:
         column = pa.concat_arrays(table[name].chunks)
         columns.append((column.view(pa.int64()) if name in _TIMES else column).to_pylist())
     columns[_SEGMENTS] = [tuple(Segment(**part) for part in it) for it in columns[_SEGMENTS]]
+    if "payloads" in table.column_names:
+        columns.append([contents_in(it) for it in table["payloads"].to_pylist()])
     return [SessionRow(*values) for values in zip(*columns, strict=True)]

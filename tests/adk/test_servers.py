@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from lakestore import Lake, LakeMemoryService, LakeSessionService
+from tests.adk.artifact_requests import NAME, save_artifacts, show_artifacts
 from tests.support.children import mortal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,8 +86,7 @@ class Agents:
         wanted = str(target or self.folder)
         (found,) = [line for line in self.commands if line[1] == program and line[-1] == wanted]
         *options, folder = found[1:]
-        memory = [it.replace("--session_", "--memory_") for it in options if "--session_" in it]
-        return [sys.executable, "-m", "google.adk.cli", *options, *memory, folder]
+        return [sys.executable, "-m", "google.adk.cli", *options, folder]
 
     def lake(self) -> Lake:
         return Lake.open(self.folder / ".lake", read_only=True)
@@ -233,6 +233,8 @@ def test_a_session_outlives_its_server(
         )
         assert patched.status_code == 200, patched.text
         before = first.get("shop", "ana", "s1")
+        saved = save_artifacts(first.http)
+        shown_before = show_artifacts(first.http)
         remembered = first.http.patch("/apps/shop/users/ana/memory", json={"sessionId": "s1"})
         assert remembered.status_code == 200, remembered.text
     assert first.process.returncode in (0, -15)
@@ -242,6 +244,9 @@ def test_a_session_outlives_its_server(
 
     second = start(program)
     assert second.get("shop", "ana", "s1") == before
+    assert show_artifacts(second.http) == shown_before
+    assert shown_before[f"/{NAME}/versions/metadata"] == saved[:2]
+    assert shown_before[""] == [NAME, "user:note"]
     assert before["state"] == {
         "user:lang": "pt",
         "n": 2,

@@ -45,9 +45,19 @@ class Scale:
     """Of one user."""
     remembered: int
     """Users of a session of fifty events each, of which memories are made."""
+    payload: int
+    """Bytes of the largest artifact."""
+    keys: int
+    """Artifacts of one session."""
+
+    def payload_rounds(self, size: int) -> int:
+        """Return how often an artifact of so many bytes is saved."""
+        return self.rounds if size < self.payload else max(1, self.rounds // 5)
 
 
-SMALL = Scale("small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), (40, 1_500), 300, 12)
+SMALL = Scale(
+    "small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), (40, 1_500), 300, 12, 2**21, 30
+)
 """Shows that everything runs; says nothing about speed."""
 FULL = Scale(
     "full",
@@ -64,6 +74,8 @@ FULL = Scale(
     (1_000, 1_000_000),
     100_000,
     2_000,
+    2**28,
+    10_000,
 )
 """The sizes that the targets are about."""
 

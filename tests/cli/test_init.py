@@ -41,6 +41,18 @@ services:
 - scheme: lakestore+gs
   type: memory
   class: lakestore.LakeMemoryService
+- scheme: lakestore+file
+  type: artifact
+  class: lakestore.LakeArtifactService
+- scheme: lakestore+memory
+  type: artifact
+  class: lakestore.LakeArtifactService
+- scheme: lakestore+s3
+  type: artifact
+  class: lakestore.LakeArtifactService
+- scheme: lakestore+gs
+  type: artifact
+  class: lakestore.LakeArtifactService
 """
 
 
@@ -86,7 +98,8 @@ def test_it_prints_what_it_did_and_what_to_do_next(agents: Path) -> None:
     """Each file is named, then the exact commands of ADK, quoted for the shell."""
     printed = init(agents).output
     uri = f"lakestore+file://{agents}/.lake".replace(" ", "%20")
-    option = f"--session_service_uri={uri} --memory_service_uri={uri}"
+    kinds = ("session", "memory", "artifact")
+    option = " ".join(f"--{kind}_service_uri={uri}" for kind in kinds)
     folder = shlex.quote(str(agents))
     assert printed == (
         f"wrote  {agents}/services.yaml\n"

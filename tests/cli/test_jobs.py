@@ -15,7 +15,9 @@ import pytest
 from lakestore import Lake
 from lakestore.jobs import compact, sweep
 from lakestore.log.keys import commit_key
+from lakestore.storage import LocalStore
 from tests.cli.running import run
+from tests.support.payloads import PayloadLake, image
 from tests.support.sites import APP, Work
 
 
@@ -226,3 +228,17 @@ def test_on_a_terminal_it_asks(url: str) -> None:
     assert process.returncode == 1
     assert "Does nobody else have" in errors
     assert output == ""
+
+
+def test_bytes_beside_events_are_counted_and_checked(tmp_path: Path) -> None:
+    """`stats` has a line for them where there are any, and `check --deep` reads them."""
+    lake = PayloadLake(LocalStore(tmp_path / "lake"))
+    lake.show(lake.create(), image(1))
+    url, (key,) = str(tmp_path / "lake"), lake.objects
+    assert "  payloads  1 object, 500 B: bytes beside events" in run("stats", url).output
+    path = tmp_path / "lake" / key
+    path.write_bytes(path.read_bytes()[::-1])
+    assert run("check", url).exit_code == 0
+    told = run("check", url, "--deep")
+    assert told.exit_code == 1
+    assert "damaged payload" in told.output

@@ -14,14 +14,11 @@ from typing import Any
 
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.artifacts.file_artifact_service import FileArtifactService
-from google.adk.artifacts.gcs_artifact_service import GcsArtifactService
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
-from google.auth.credentials import AnonymousCredentials
 
 from tests.contracts.cases import FAILED_CHECK, Case, Difference
-from tests.support.servers import RUNNING, gcs_bucket
-
-_buckets: set[str] = set()
+from tests.support.buckets_of_adk import gcs_artifacts
+from tests.support.servers import RUNNING
 
 Opener = Callable[[Path, ExitStack], BaseArtifactService]
 
@@ -193,20 +190,9 @@ def _in_files(folder: Path, _stack: ExitStack) -> BaseArtifactService:
 
 
 def _on_gcs(folder: Path, stack: ExitStack) -> BaseArtifactService:
-    endpoint = RUNNING["fake_gcs"].endpoint
     # A folder of pytest's is its test's alone, and named after it.
     name = "artifacts-" + "".join(c if c.isalnum() else "-" for c in folder.name.lower())
-    if name not in _buckets:
-        gcs_bucket(int(endpoint.rpartition(":")[2]), name)
-        _buckets.add(name)
-    service = GcsArtifactService(
-        name,
-        project="tests",
-        credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call] # ships no types
-        client_options={"api_endpoint": endpoint},
-    )
-    stack.callback(service.storage_client.close)
-    return service
+    return stack.enter_context(gcs_artifacts(RUNNING["fake_gcs"], name))
 
 
 def _lake(url: str, stack: ExitStack, **options: Any) -> BaseArtifactService:

@@ -13,7 +13,7 @@ from lakestore.jobs.changes import Publisher
 from lakestore.jobs.repacking import RepackTask
 from lakestore.lake import Lake
 from lakestore.log.keys import pack_key
-from lakestore.tables.parquet import group_places
+from lakestore.tables.groups import group_places
 from tests.support.answers import answers
 from tests.support.archives import APP, Site, delete_packed, event, newest
 

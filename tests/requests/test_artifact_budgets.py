@@ -138,6 +138,9 @@ def test_list(opened: Open) -> None:
         with requests_of(service) as made:
             assert service.list_artifact_keys(**S1) == names
         assert made == {"LIST": 3, "GET": 2}  # a manifest, a run
+        with requests_of(service) as made:
+            assert service.list_artifact_keys(**S1) == names
+        assert made == {"LIST": 2, "GET": 1}
 
 
 # R079

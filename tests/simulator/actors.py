@@ -17,6 +17,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
+from google.genai import types
 
 from lakestore.errors import ConflictError, StorageError, UnknownOutcomeError
 from tests.simulator.plan import APP, Op
@@ -26,6 +27,9 @@ from tests.simulator.scheduler import Crashed
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
+
+SHOWN = 16
+"""How many bytes an event has besides, if any: all of them are moved out of it."""
 
 ACTIONS: dict[str, Callable[[Actor, Op], None]] = {}
 """What an actor can do, by name: `tests.simulator.actions` puts it here."""
@@ -164,6 +168,7 @@ class Actor:
             complete=True,
         )
         call.seen.append(seen)
+        call.hollow = hollow_in(session.events)
         call.shared, call.scopes = shared_of(session), (name[0], "")
         shown = " ".join(event or "(pruned)" for event in ids) or "no events"
         self.world.scheduler.note(f"sees {shown}, {_state(session)}")
@@ -193,6 +198,7 @@ class Actor:
         if call.is_ok and call.session:
             self.process.handed.pop(id(session), None)
             call.seen.append(Seen(call.session, session.state.get("life"), ids_of(session.events)))
+            call.hollow = hollow_in(session.events)
 
     def events(self, op: Op) -> list[Event]:
         """Make events that nobody else makes."""
@@ -204,6 +210,7 @@ class Actor:
             made.append(
                 Event(
                     id=event_id,
+                    content=shown(op.shows),
                     author="user",
                     invocation_id=op.event or self.where,
                     timestamp=1.0 if op.event else self.world.scheduler.now,
@@ -250,6 +257,7 @@ def facts_of(session: Session, events: list[Event]) -> dict[str, Any]:
         },
         "handle": id(session),
         "turn": events[0].invocation_id,
+        "beside": any(event.content for event in events),
     }
 
 
@@ -260,6 +268,22 @@ def ids_of(events: Iterable[Event]) -> tuple[str, ...]:
         pruned = (event.custom_metadata or {}).get("lakestore_pruned")
         found += [""] * pruned["events"] if pruned else [event.id]
     return tuple(found)
+
+
+def shown(name: str) -> types.Content | None:
+    """Return bytes of that name as a content; none for none."""
+    blob = types.Blob(data=name.encode() * SHOWN, mime_type="image/png")
+    return types.Content(parts=[types.Part(inline_data=blob)]) if name else None
+
+
+def hollow_in(events: Iterable[Event]) -> tuple[str, ...]:
+    """Return the ids of the events that lack bytes which they had."""
+    return tuple(
+        event.id
+        for event in events
+        for part in (event.content and event.content.parts) or ()
+        if part.inline_data and len(part.inline_data.data or b"") < SHOWN
+    )
 
 
 def shared_keys(user: str, delta: Mapping[str, Any]) -> Iterator[tuple[SharedKey, Any]]:

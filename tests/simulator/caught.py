@@ -100,6 +100,14 @@ BY_SCENARIO = {
     "commits below an old one go": "F below",
     "artifacts are erased": "F erased",
     "late payloads of the erased are named": "F erased late",
+    "grace of payloads": "B quick",
+    "logs keep payloads": "B fresh",
+    "packed rows keep payloads": "B packed",
+    "old manifests keep payloads": "B pruned",
+    "one manifest covers a sweep of payloads": "B overtaken",
+    "a late append proves its payloads": "B stalls",
+    "put again is no proof": "B late",
+    "what is referred to is looked up": "B warm",
 }
 """The scenario that breaks without the rule."""
 

@@ -28,6 +28,7 @@ def check(calls: Sequence[Call], names: Sequence[Name]) -> list[str]:
     forgetting = Forgetting(calls)
     found = [*_errors(calls), *check_shared(calls, forgetting)]
     found += [*check_measured(calls), *check_remembered(calls), *check_files(calls)]
+    found += _check_bytes(calls)
     for name in names:
         found += _Session(name, calls, forgetting).check()
     return found
@@ -74,8 +75,30 @@ def _errors(calls: Sequence[Call]) -> Iterator[str]:
             yield f"{call.where} {call.kind}: finds {call.job.found}"
         if call.outcome in ("unknown", "failed"):
             writes = call.kind in _WRITES or call.job is not None
-            if not call.faults and not (writes and call.stalls and call.outcome == "unknown"):
+            stalled = call.stalls or _was_late(call, calls)
+            if not call.faults and not (writes and stalled and call.outcome == "unknown"):
                 yield f"{call.where} {call.kind}: {call.outcome}, and nothing had happened"
+
+
+def _was_late(call: Call, calls: Sequence[Call]) -> bool:
+    """Tell whether events were sent before, by someone who stalled, with bytes beside them.
+
+    Of these nobody can tell whether a sweep that has not seen the commit takes them.
+    """
+    return call.beside and any(
+        other.stalls and other.began < call.began and set(other.sent) & set(call.sent)
+        for other in calls
+    )
+
+
+def _check_bytes(calls: Sequence[Call]) -> Iterator[str]:
+    """An event that was acknowledged has all its bytes, for everyone who asks afterwards."""
+    for call in calls:
+        for append in calls if call.hollow else ():
+            if append.kind == "append" and append.is_ok and append.ended_before(call.began):
+                lost = [event for event in append.sent if event in call.hollow]
+                if lost:
+                    yield f"{call.where} {call.kind}: shows {lost} without bytes; acknowledged"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ class Op:
     old: bool = False
     """Through the `Session` object that the actor had before its newest."""
     seconds: float = 0.0
+    shows: str = ""
+    """What each of its events has besides, as bytes that are moved out of it; empty: nothing."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ _SQL_EVERY = 32
 """In one of so many histories actors ask SQL too, which takes longer than all else."""
 _BLOCK = 100
 """So many seeds in a row have jobs in their histories, then as many have none."""
+_SHOWING = 4
+"""In one of so many of these blocks, one with jobs, events have bytes beside them."""
 
 
 def drawn(seed: int) -> Plan:
@@ -143,6 +147,8 @@ def drawn(seed: int) -> Plan:
     if seed % _SQL_EVERY == 0:
         weights = {**weights, "sql": 10}
     actors = {name: script(*_ops(draw, weights, draw.randint(3, 8))) for name in names}
+    if seed // _BLOCK % _SHOWING == _SHOWING - 1:
+        actors = {name: _showing(ops) for name, ops in actors.items()}
     return Plan(
         actors,
         setup=(Op("create", sets=("user:k",)), *_early(draw)),
@@ -150,6 +156,14 @@ def drawn(seed: int) -> Plan:
         near=[name for name in names if draw.random() < 0.25],
         weather=draw.choice(WEATHERS),
     )
+
+
+def _showing(ops: Mapping[int, Op]) -> dict[int, Op]:
+    """Let events have bytes beside them, mostly the same as others."""
+    return {
+        number: replace(op, shows="xyx"[number % 3]) if op.do in ("append", "talk", "pair") else op
+        for number, op in ops.items()
+    }
 
 
 def _early(draw: Random) -> list[Op]:

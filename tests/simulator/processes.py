@@ -174,7 +174,7 @@ class Process:
                 cache_bytes=2**20,
                 pools=lambda workers, *_: FiberPool(self, workers),
             )
-        self.service = SyncSessionService(self.lake)
+        self.service = SyncSessionService(self.lake, payload_threshold=0)
         self.memories = SyncMemoryService(self.lake, max_results=1_000)
         world.processes.append(self)
 

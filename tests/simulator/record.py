@@ -105,6 +105,10 @@ class Call:
     """Whether the `Session` object came from elsewhere, and shows its last event only."""
     job: Job | None = None
     """What it is allowed to forget, or has found, if it is a job's."""
+    beside: bool = False
+    """Whether the events that it appends have bytes that are moved out of them."""
+    hollow: tuple[str, ...] = ()
+    """The events that it was shown without bytes that they had."""
 
     @property
     def is_ok(self) -> bool:

@@ -6,6 +6,7 @@ from tests.simulator.scenarios_of_forgetting import FORGETTING
 from tests.simulator.scenarios_of_jobs import JOBS
 from tests.simulator.scenarios_of_logs import LOGS
 from tests.simulator.scenarios_of_memory import MEMORY
+from tests.simulator.scenarios_of_payloads import PAYLOADS
 from tests.simulator.scenarios_of_rebuilds import REBUILDS
 from tests.simulator.scenarios_of_state import STATE
 from tests.simulator.scenarios_of_telemetry import TELEMETRY
@@ -19,4 +20,5 @@ SCENARIOS: dict[str, Scenario] = {
     **MEMORY,
     **REBUILDS,
     **ARTIFACTS,
+    **PAYLOADS,
 }

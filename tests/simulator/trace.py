@@ -19,6 +19,8 @@ _PAYLOADS = re.compile(
 )
 _MANIFEST = re.compile(r"manifests/app=[^/]*/0*([0-9]+)\.json")
 _FILE = re.compile(r"(pack|run)s/app=[^/]*/([a-z]+)/([0-9a-f]{4})[0-9a-f]{12}\.parquet")
+_OBJECT = re.compile(r"events/objects/app=[^/]*/user=([^/]*)/session=([^/]*)/([0-9a-f]{4}).*")
+_OBJECTS = re.compile(r"events/objects/(?:app=[^/]*/)?(?:user=([^/]*)/)?(?:session=([^/]*)/)?")
 _PROOF = re.compile(r"proof-([0-9a-f]{4})[0-9a-f]{12}\.json")
 _ENTRIES = re.compile(r"([a-z]+)/entries/(?:app=[^/]*/)?(?:user=([^/]*)/)?")
 
@@ -58,8 +60,17 @@ def short(key: str, *, name: bool = False, stamp: bool = True) -> str:
         return f"proof {match[1]}" if stamp else "proof"
     if told := _named_once(key, name=name, stamp=stamp):
         return told
-    if match := _LOGS.fullmatch(key):
-        return "log " + "/".join(part or "*" for part in match.groups())
+    return _unordered(key, stamp=stamp)
+
+
+def _unordered(key: str, *, stamp: bool) -> str:
+    """Return the key of what is in no listing that is printed, or the beginning of some."""
+    if match := _OBJECT.fullmatch(key):
+        user, session, token = match.groups()
+        return f"payload of {user}/{session}{f' {token}' if stamp else ''}"
+    for what, folders in (("payloads", _OBJECTS), ("log", _LOGS)):
+        if match := folders.fullmatch(key):
+            return f"{what} " + "/".join(part or "*" for part in match.groups())
     if match := _ENTRIES.fullmatch(key):
         return f"{match[1]} of {_whose(match[2])}"
     return key

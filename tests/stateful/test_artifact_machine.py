@@ -1,4 +1,4 @@
-"""Random histories of artifacts, against lists of parts: two processes, packing in between."""
+"""Random histories of artifacts, against lists of parts: two processes, and jobs in between."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from lakestore import Lake, LakeArtifactService
 from lakestore.adk.sync_artifacts import SyncArtifactService
+from lakestore.jobs import check, compact, sweep
 from lakestore.storage import MemoryStore
 from tests.contracts.artifact_building import TOMBSTONE, image, pointer, text
-from tests.support.artifacts import APP, delete_packed, pack
+from tests.support.artifacts import APP
 from tests.support.clocks import ManualClock
-from tests.support.histories import LIMIT
+from tests.support.histories import GRACE, LIMIT
 
 Name = tuple[str | None, str]
 """A session, or None, and a name as ADK is given it."""
@@ -75,13 +76,14 @@ class ArtifactMachine(RuleBasedStateMachine):
         )
         self._versions(name).clear()
 
-    @rule(swept=st.booleans())
-    def pack(self, swept: bool) -> None:
-        pack(self.lakes[-1])
-        if swept:
-            delete_packed(self.lakes[-1], self.store)
-            # What was swept is old: nobody may know less than what packed it.
-            self.clock.advance(LIMIT)
+    @rule()
+    def compact(self) -> None:
+        compact(self.lakes[-1])
+
+    @rule()
+    def sweep(self) -> None:
+        self.clock.advance(GRACE)
+        assert sweep(self.lakes[-1]).failures == 0
 
     @rule()
     def begin_a_process(self) -> None:
@@ -108,6 +110,8 @@ class ArtifactMachine(RuleBasedStateMachine):
             assert listed == names
 
     def teardown(self) -> None:
+        if self.lakes:
+            assert check(self.lakes[-1], deep=True).findings == ()
         for lake in self.lakes:
             lake.close()
 

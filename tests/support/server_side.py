@@ -36,11 +36,13 @@ def content_type(bucket: Bucket, uri: str) -> str:
         return str(json.load(reply)["contentType"])
 
 
-def open_uploads(bucket: Bucket) -> list[str]:
-    """Return the names of objects of whose uploads an S3 server keeps parts."""
+def open_uploads(bucket: Bucket, url: str) -> list[str]:
+    """Return the names below `url` of whose uploads an S3 server keeps parts."""
+    below = url.removeprefix(bucket.at_key(""))
     client = _s3(bucket)
     try:
         found = client.list_multipart_uploads(Bucket=bucket.name)
-        return [each["Key"] for each in found.get("Uploads", ())]
+        names = [each["Key"] for each in found.get("Uploads", ())]
+        return [name for name in names if name.startswith(f"{below}/")]
     finally:
         client.close()

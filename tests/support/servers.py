@@ -29,6 +29,8 @@ from tests.support.children import end, last_words, start
 
 KEY, SECRET = "tester", "tester-secret-0123456789"
 BUCKET = "lakes"
+SMALL_PART = 256 * 1024
+"""The least part of an upload that moto and fake-gcs-server take: GCS's own; S3's is 5 MiB."""
 
 _STARTS = 3
 _READY_SECONDS = 60.0
@@ -97,7 +99,10 @@ def _program(name: str) -> str:
 def _moto(_folder: Path) -> _Program:
     (port,) = free_ports(1)
     program = str(Path(__file__).with_name("moto_server.py"))
-    return _Program([sys.executable, "-P", program, "-H", "127.0.0.1", "-p", str(port)], port)
+    # Tests of what goes wrong between parts need small ones, many times over.
+    least = ["env", f"S3_UPLOAD_PART_MIN_SIZE={SMALL_PART}"]
+    command = [*least, sys.executable, "-P", program, "-H", "127.0.0.1", "-p", str(port)]
+    return _Program(command, port)
 
 
 def _seaweedfs(folder: Path) -> _Program:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakestore.tables import memory
 from lakestore.tables.events import EventRow, Kind
 from lakestore.tables.memory import MemoryRow, place_of
+from lakestore.tables.payloads import Encoding, Payload
 from lakestore.tables.state import StateRow
 from lakestore.tables.telemetry import RowKind, TelemetryRow
 
@@ -39,6 +40,20 @@ def _event_json() -> st.SearchStrategy[str]:
     return _json(st.fixed_dictionaries(known) | _OBJECTS)
 
 
+def _payloads() -> st.SearchStrategy[tuple[Payload, ...]]:
+    encodings: list[Encoding] = ["base64", "base64url"]
+    one = st.builds(
+        Payload,
+        path=_TEXTS,
+        key=_IDS,
+        sha256=TOKENS,
+        size=st.integers(1, 2**63 - 1),
+        mime_type=st.none() | _TEXTS,
+        encoding=st.sampled_from(encodings),
+    )
+    return st.just(()) | st.lists(one, min_size=1, max_size=3).map(tuple)
+
+
 def event_rows() -> st.SearchStrategy[list[EventRow]]:
     """Generate some rows of the table `events`."""
     kinds: list[Kind] = ["create", "event", "delete", "checkpoint"]
@@ -56,6 +71,7 @@ def event_rows() -> st.SearchStrategy[list[EventRow]]:
         stamp=st.none() | STAMPS,
         state_delta=st.none() | _json(_OBJECTS),
         event_json=st.none() | _event_json(),
+        payloads=_payloads(),
     )
     return st.lists(row, min_size=1, max_size=4)
 

@@ -14,6 +14,16 @@ from lakestore.catalog.views.view import (
     View,
 )
 
+_PARTS = (
+    'uri VARCHAR, path VARCHAR, mime_type VARCHAR, size BIGINT, sha256 VARCHAR, "encoding" VARCHAR'
+)
+
+_VALUES = {
+    "payloads": "[{'uri': internal.uri(payload.key), 'path': payload.path,"
+    " 'mime_type': payload.mime_type, 'size': payload.size, 'sha256': payload.sha256,"
+    " 'encoding': payload.encoding} FOR payload IN payloads] AS payloads"
+}
+
 _COLUMNS = {
     **IDS,
     **PLACE,
@@ -33,7 +43,10 @@ _COLUMNS = {
     "is_compaction": Column(FLAG, "whether it carries a summary of earlier events"),
     "is_rewind": Column(FLAG, "whether it undoes earlier turns"),
     "state_delta": Column(TEXT, "JSON object of the state keys it sets, null when none"),
-    "event_json": Column(TEXT, "the whole event as JSON"),
+    "event_json": Column(TEXT, "the whole event as JSON, without the bytes of `payloads`"),
+    "payloads": Column(
+        f"STRUCT({_PARTS})[]", "the bytes that are stored beside the event, null where none are"
+    ),
     "token": Column(TEXT, "internal: the commit's random token"),
     "stamp": Column(TEXT, "internal: orders shared state, null when the commit sets none"),
 }
@@ -41,5 +54,5 @@ _COLUMNS = {
 EVENTS = View(
     "one row an event of a session that was not deleted",
     _COLUMNS,
-    f"SELECT {', '.join(_COLUMNS)} FROM internal.all_events",
+    f"SELECT {', '.join(_VALUES.get(name, name) for name in _COLUMNS)} FROM internal.all_events",
 )

@@ -141,6 +141,8 @@ _MACROS: Mapping[str, str] = {
     "rewind_target(event_json)": f"internal.rewinds({_REWIND})",
     "compacted(found)": _COMPACTED,
     "summary(read)": "internal.compacted(read.actions.compaction)",
+    # Each database puts the root of its lake before it.
+    "uri(key)": "key",
     "summary_range(event_json)": f"internal.summary({_COMPACTION})",
 }
 

@@ -45,7 +45,7 @@ def test_a_rollup_is_read_instead_of_its_commits(
     log = say_all(a_log(store).create({"k": 1}), "abcdefg").roll_up()
     log.say("h", delta={"k": 2})
     assert refreshed(catalog) == list("abcdefgh")
-    assert metrics.requests == {"LIST": 4, "GET": 2}
+    assert metrics.requests == {"LIST": 5, "GET": 2}
     assert catalog.sql("select events, state, version from sessions").fetchall() == [
         (8, '{"k":2}', 9)
     ]
@@ -122,14 +122,14 @@ def test_above_a_gap_that_stays_nothing_counts(
     late = log.commit_key(9)
     store.put_if_absent(late, b"whatever")
     assert refreshed(catalog) == ["a", "b"]
-    # Manifests are listed each time, too; entries once a refresh.
-    assert metrics.requests["LIST"] == 2 * 2 + 2
+    # Manifests are listed each time, too; entries and artifacts once a refresh.
+    assert metrics.requests["LIST"] == 2 * 2 + 3
     # It was seen twice: from now on one listing is enough.
     say_all(log, "c")
     assert refreshed(catalog) == ["a", "b", "c"]
-    assert metrics.requests["LIST"] == 4 * 2 + 4
+    assert metrics.requests["LIST"] == 4 * 2 + 6
     assert refreshed(catalog) == ["a", "b", "c"]
-    assert metrics.requests["LIST"] == 5 * 2 + 6
+    assert metrics.requests["LIST"] == 5 * 2 + 9
 
 
 def test_a_gap_that_the_listing_made_is_looked_at_again(store: MemoryStore, follow: Follow) -> None:
@@ -160,7 +160,7 @@ class NotingStore(AroundStore):
 def test_only_the_log_with_a_gap_is_listed_again(store: MemoryStore, follow: Follow) -> None:
     """The second listing of logs is of that one alone; manifests are listed after each.
 
-    Entries are listed first, and once.
+    Entries and artifacts are listed first, and once.
     """
     say_all(a_log(store, "other").create(), "x")
     log = say_all(a_log(store).create(), "ab")
@@ -168,8 +168,9 @@ def test_only_the_log_with_a_gap_is_listed_again(store: MemoryStore, follow: Fol
     noting = NotingStore(store)
     assert refreshed(follow(noting)) == ["x", "a", "b"]
     logs = ["events/log/", "manifests/", log.key.log, "manifests/"]
-    assert noting.listed[2:] == logs
-    assert sorted(noting.listed[:2]) == ["memory/entries/", "telemetry/entries/"]
+    assert noting.listed[3:] == logs
+    others = ["artifacts/log/", "memory/entries/", "telemetry/entries/"]
+    assert sorted(noting.listed[:3]) == others
 
 
 def test_a_sweep_between_listing_and_reading(store: MemoryStore, follow: Follow) -> None:
@@ -215,7 +216,7 @@ def test_what_took_too_long_is_read_again(
     slow = Nth("get", nth=2)
     catalog = follow(SlowStore(store, slow, clock, after=LIMIT))
     assert refreshed(catalog) == list("abc")
-    assert metrics.requests == {"LIST": 2 * 2 + 2, "GET": 2 * 4}
+    assert metrics.requests == {"LIST": 2 * 2 + 3, "GET": 2 * 4}
 
 
 def test_a_late_commit_below_a_sweep_during_a_stall_is_never_shown(
@@ -257,7 +258,7 @@ def test_a_first_refresh_may_take_longer_than_the_limit(
         log.say(str(number)).roll_up()
     catalog = follow(SlowStore(store, Nth("get", times=1_000), clock, after=0.6 * LIMIT))
     assert refreshed(catalog) == [str(number) for number in range(many)]
-    assert metrics.requests["LIST"] == 2 * many + 2
+    assert metrics.requests["LIST"] == 2 * many + 3
 
 
 def test_a_cold_refresh_of_a_lake_that_writers_swept_long_ago(

@@ -15,7 +15,7 @@ EVENTS = (
     "app_name user_id session_id version ordinal event_id invocation_id author branch event_time"
     " committed_at text model_version finish_reason error_code error_message prompt_tokens"
     " output_tokens thought_tokens cached_tokens total_tokens tool_names is_final_response"
-    " is_compaction is_rewind state_delta event_json token stamp"
+    " is_compaction is_rewind state_delta event_json payloads token stamp"
 )
 SESSIONS = (
     "app_name user_id session_id created_at last_update_time events state version turns"

@@ -30,6 +30,7 @@ from tests.support.faulty_store import (
     LostReplyStore,
     Nth,
     SlowStore,
+    TornStore,
 )
 from tests.support.histories import GRACE, LIMIT
 
@@ -199,6 +200,7 @@ def test_a_lost_upload(site: Site) -> None:
     assert save(saver).artifact_version == 0
 
 
+# R014
 @pytest.mark.parametrize("failing", ["list", "get"])
 def test_a_failed_read_decides_no_version(site: Site, failing: Literal["list", "get"]) -> None:
     """When the log cannot be read, nothing is saved, and nothing overwritten."""
@@ -208,6 +210,16 @@ def test_a_failed_read_decides_no_version(site: Site, failing: Literal["list", "
         save(saver, b"two")
     assert save(saver, b"two").artifact_version == 1
     assert payloads(site.lake()) == {0: b"one", 1: b"two"}
+
+
+# R014
+def test_a_stale_listing_decides_no_version(site: Site) -> None:
+    """A listing that does not show the last commits costs requests, and no version."""
+    for number in range(3):
+        save(site.lake(), b"%d" % number)
+    saver = site.lake(TornStore(site.store, missing=commit_key(REPORT.log, 3)))
+    assert save(saver, b"3").artifact_version == 3
+    assert payloads(site.lake()) == {n: b"%d" % n for n in range(4)}
 
 
 def test_a_stale_cache_decides_no_version(site: Site) -> None:

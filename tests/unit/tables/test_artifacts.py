@@ -60,12 +60,22 @@ def test_commit_comes_back(
     assert artifacts.decode_commit(artifacts.encode_commit(commit)) == commit
 
 
-@given(
-    st.lists(st.builds(ArtifactRow, _texts, _texts, _maybe, _texts, _times, _texts, _times, _many))
+_named = st.lists(_texts, max_size=3).map(tuple)
+_rows = st.builds(
+    ArtifactRow, _texts, _texts, _maybe, _texts, _times, _texts, _times, _many, _named, _times
 )
-def test_run_comes_back(rows: list[ArtifactRow]) -> None:
-    """Rows of runs are what was put into a table."""
-    assert artifacts.from_table(artifacts.to_table(rows)) == rows
+
+
+@given(st.lists(_rows), st.lists(_rows), st.integers(0, 3), st.integers(0, 3))
+def test_run_comes_back(
+    rows: list[ArtifactRow], others: list[ArtifactRow], first: int, count: int
+) -> None:
+    """Rows of runs are what was put into a table, also of a part of it, or of two together."""
+    tables = [artifacts.to_table(each) for each in (rows, others)]
+    assert artifacts.from_table(tables[0]) == rows
+    assert artifacts.from_table(pa.concat_tables(tables)) == [*rows, *others]
+    part = tables[0].slice(first, count)
+    assert artifacts.from_table(part) == rows[first : first + count]
 
 
 def test_places_differ() -> None:

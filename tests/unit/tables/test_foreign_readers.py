@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ import pytest
 from lakestore.history.rollup import encode as encode_rollup
 from lakestore.tables import events, state
 from lakestore.tables.events import EventRow
+from lakestore.tables.parquet import lean
+from lakestore.tables.payloads import PAYLOADS, Payload
 from lakestore.tables.state import StateRow
 
 # R028, R083: ids that look like numbers and dates, and times at the edges.
@@ -56,6 +59,12 @@ ROWS = [
     )
     for number in range(10)
 ]
+REFERRING = [
+    replace(
+        row, payloads=(Payload("/content/parts/0/inlineData/data", "k", "0f", 3, None, "base64"),)
+    )
+    for row in ROWS
+]
 STATE = [
     StateRow("app", user, "k", '{"a": null}', "1-1-1", "s", "ana", 2**40) for user in (None, "7")
 ]
@@ -80,6 +89,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "commit": events.encode_commit(ROWS),
         "large commit": events.encode_commit(ROWS * 30),
         "rollup": encode_rollup(ROWS, {"k": 1}, COMMITTED),
+        "commit with payloads": events.encode_commit(REFERRING),
+        "rollup with payloads": encode_rollup(REFERRING, {"k": 1}, COMMITTED),
         "state": state.encode(STATE),
     }
     for name, body in bodies.items():
@@ -94,6 +105,8 @@ DUCKDB = {
     pa.bool_(): "BOOLEAN",
     pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
     pa.list_(pa.string()): "VARCHAR[]",
+    PAYLOADS: 'STRUCT(path VARCHAR, "key" VARCHAR, sha256 VARCHAR, size BIGINT,'
+    ' mime_type VARCHAR, "encoding" VARCHAR)[]',
 }
 POLARS = {
     pa.int64(): pl.Int64(),
@@ -102,11 +115,21 @@ POLARS = {
     pa.bool_(): pl.Boolean(),
     pa.timestamp("us", tz="UTC"): pl.Datetime("us", "UTC"),
     pa.list_(pa.string()): pl.List(pl.String()),
+    PAYLOADS: pl.List(
+        pl.Struct(
+            {
+                it.name: pl.Int64() if it.name == "size" else pl.String()
+                for it in PAYLOADS.value_type
+            }
+        )
+    ),
 }
 SCHEMAS = {
-    "commit": events.COMMIT_SCHEMA,
-    "large commit": events.COMMIT_SCHEMA,
-    "rollup": events.SCHEMA,
+    "commit": lean(events.COMMIT_SCHEMA),
+    "large commit": lean(events.COMMIT_SCHEMA),
+    "rollup": lean(events.SCHEMA),
+    "commit with payloads": events.COMMIT_SCHEMA,
+    "rollup with payloads": events.SCHEMA,
     "state": state.SCHEMA,
 }
 of_each_file = pytest.mark.parametrize("name", SCHEMAS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -15,14 +16,10 @@ from lakestore.errors import FormatError
 from lakestore.storage import MemoryStore
 from lakestore.tables import events
 from lakestore.tables.footers import footer_size, joined_footer, moved
+from lakestore.tables.groups import GroupWriter, group_places, split_groups
 from lakestore.tables.packing import PackBuilder, Part
-from lakestore.tables.parquet import (
-    GroupWriter,
-    group_places,
-    open_parquet,
-    read_groups,
-    split_groups,
-)
+from lakestore.tables.parquet import filled, open_parquet, read_groups
+from lakestore.tables.payloads import Payload
 from lakestore.tables.runs import Segment
 from tests.support.lake_builder import a_log, event_json
 
@@ -134,7 +131,55 @@ class TestGroups:
 def rows_of(body: bytes, part: Part) -> pa.Table:
     """Return the rows of a part as they are in a pack."""
     file = pq.ParquetFile(pa.BufferReader(body))
-    return pa.concat_tables([file.read_row_group(it.group).slice(it.skip, it.rows) for it in part])
+    groups = (filled(file.read_row_group(it.group), events.SCHEMA) for it in part)
+    return pa.concat_tables(
+        [it.slice(at.skip, at.rows) for it, at in zip(groups, part, strict=True)]
+    )
+
+
+def referring(table: pa.Table) -> pa.Table:
+    """Return rows of which each refers to bytes beside it."""
+    payloads = (Payload("/content/parts/0/inlineData/data", "k", "0f", 3, None, "base64"),)
+    return events.to_table([replace(row, payloads=payloads) for row in events.from_table(table)])
+
+
+class TestOptionalColumns:
+    """A pack has the column for payloads where a row has any, and then in all row groups."""
+
+    @pytest.mark.parametrize("at", [0, 1, 2, 3, None])
+    def test_groups_of_before_are_written_again(self, at: int | None) -> None:
+        """Wherever the first such row comes, all rows are there, where parts say."""
+        tables = [session(f"s{number}", 10) for number in range(4)]
+        if at is not None:
+            tables[at] = referring(tables[at])
+        builder = PackBuilder(group_rows=10)
+        parts = [builder.add(table) for table in tables]
+        pack = builder.finish()
+        names = pq.read_schema(pa.BufferReader(pack.body)).names
+        assert ("payloads" in names) == (at is not None)
+        for table, part in zip(tables, parts, strict=True):
+            assert rows_of(pack.body, part).drop(["previous"]).equals(table.drop(["previous"]))
+            for segment in pack.segments("p", part):
+                (group,) = split_groups(pack.body[segment.start : segment.start + segment.length])
+                assert pq.read_schema(pa.BufferReader(group)).names == names
+
+    @pytest.mark.parametrize("has_payloads", [True, False])
+    def test_a_group_is_copied_where_it_has_the_columns_of_all(self, has_payloads: bool) -> None:
+        """One with payloads has those before written again; one without is to be written anew."""
+        one, other = session("s1", 10), session("s2", 10)
+        one, other = (one, referring(other)) if has_payloads else (referring(one), other)
+        source = PackBuilder(group_rows=10)
+        source.add(other)
+        body = source.finish().body
+        builder = PackBuilder(group_rows=10)
+        part = builder.add(one)
+        copied = builder.copy(body, 10)
+        assert copied == (1 if has_payloads else None)
+        pack = builder.finish()
+        assert rows_of(pack.body, part).drop(["previous"]).equals(one.drop(["previous"]))
+        if has_payloads:
+            found = pq.ParquetFile(pa.BufferReader(pack.body)).read_row_group(1)
+            assert found.drop(["previous"]).equals(other.drop(["previous"]))
 
 
 class TestPack:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lakestore.storage import MemoryStore
 from lakestore.storage.files import StoreFiles
 from lakestore.tables.footers import footer_size
+from lakestore.tables.groups import GroupWriter, column_places
 from lakestore.tables.pages import Pages, are_whole
-from lakestore.tables.parquet import GroupWriter, column_places
 
 SCHEMA = pa.schema(
     [
