@@ -15,11 +15,12 @@ from itertools import islice
 from lakestore.errors import FormatError, StorageError
 from lakestore.history.archive import Place
 from lakestore.history.artifact_loading import key_of
-from lakestore.history.runs import ARTIFACTS
+from lakestore.history.artifact_view import ArtifactView
+from lakestore.history.runs import ARTIFACTS, artifact_place
 from lakestore.jobs.progress import Watch, counted
 from lakestore.jobs.pruning import Pruned, Wanted, span_of
 from lakestore.lake import Lake
-from lakestore.log.keys import ArtifactKey, app_manifests
+from lakestore.log.keys import app_manifests
 from lakestore.tables.artifacts import Saved
 
 logger = logging.getLogger(__name__)
@@ -54,54 +55,54 @@ def old_artifacts(lake: Lake, wanted: Wanted, keeping: Keeping, watch: Watch) ->
     found = counted(_with_old(lake, wanted, keeping), watch, "pruning", wanted.app_name, "artifact")
     while some := list(islice(found, _AT_ONCE)):
         if wanted.dry_run:
-            for _, saves in some:
-                _count(done, saves, keeping.kept(saves, wanted.before))
+            for view in some:
+                _count(done, view.saves, keeping.kept(view.saves, wanted.before))
             continue
-        prunes = [lake.submit(partial(_prune, lake, key, wanted, keeping)) for key, _ in some]
+        prunes = [lake.submit(partial(_prune, lake, view, wanted, keeping)) for view in some]
         for pruned in [prune.result() for prune in prunes]:
             done.add(pruned.count, pruned.nbytes)
     return done
 
 
-def _with_old(
-    lake: Lake, wanted: Wanted, keeping: Keeping
-) -> Iterator[tuple[ArtifactKey, Sequence[Saved]]]:
-    for key, saves in _living(lake, wanted):
-        is_asked = wanted.user_id in (None, key.user_id)
-        is_asked &= keeping.session_id in (None, key.session_id)
-        if is_asked and len(keeping.kept(saves, wanted.before)) < len(saves):
-            yield key, saves
+def _with_old(lake: Lake, wanted: Wanted, keeping: Keeping) -> Iterator[ArtifactView]:
+    for view in _living(lake, wanted):
+        is_asked = wanted.user_id in (None, view.key.user_id)
+        is_asked &= keeping.session_id in (None, view.key.session_id)
+        if is_asked and len(keeping.kept(view.saves, wanted.before)) < len(view.saves):
+            yield view
 
 
-def _living(lake: Lake, wanted: Wanted) -> Iterator[tuple[ArtifactKey, Sequence[Saved]]]:
-    """Yield all artifacts and what lives of them: a read for each that is not packed."""
+def _living(lake: Lake, wanted: Wanted) -> Iterator[ArtifactView]:
+    """Yield all artifacts: a read for each that is not packed."""
     app, archive = wanted.app_name, lake.sessions.archive
     fresh: set[Place] = set()
+    started = lake.clock.elapsed()
     for view, _ in lake.artifacts.fresh(app):
-        fresh.add(ARTIFACTS.place(view.row()))
-        yield view.key, view.saves
+        fresh.add(artifact_place(view.key))
+        yield view
+    # What was listed above these rows is among the fresh ones.
     runs = archive.newest(app_manifests(app)).table(ARTIFACTS.name).runs
     for row in archive.rows_in(ARTIFACTS, app, runs, *span_of(wanted.user_id)):
         if ARTIFACTS.place(row) not in fresh:
-            yield key_of(row), row.saves
+            yield ArtifactView(key_of(row), started).on_packed(row)
 
 
-def _prune(lake: Lake, key: ArtifactKey, wanted: Wanted, keeping: Keeping) -> Pruned:
+def _prune(lake: Lake, view: ArtifactView, wanted: Wanted, keeping: Keeping) -> Pruned:
     """Prune one artifact; what is damaged is logged, and stays."""
     done = Pruned()
     try:
         for _ in range(_ATTEMPTS):
-            view = lake.artifacts.load(key)
             kept = keeping.kept(view.saves, wanted.before)
             if len(kept) == len(view.saves):
                 return done
             if lake.artifacts.prune(view, kept) if kept else lake.artifacts.end(view):
                 _count(done, view.saves, kept)
                 return done
+            view = lake.artifacts.load(view.key)
     except FormatError as error:
         logger.error("an artifact cannot be read and was passed over: %s", error)
         return done
-    raise StorageError(f"others keep writing this artifact. log={key.log!r}")
+    raise StorageError(f"others keep writing this artifact. log={view.key.log!r}")
 
 
 def _count(done: Pruned, saves: Sequence[Saved], kept: Sequence[Saved]) -> None:

@@ -164,3 +164,18 @@ def test_read_only(site: Site) -> None:
         with pytest.raises(ReadOnlyError):
             prune_artifacts(lake, older_than_days=20)
         assert prune_artifacts(lake, older_than_days=20, dry_run=True)["deleted_count"] == 1
+
+
+def test_requests(site: Site) -> None:
+    """Packed artifacts take one request each that is pruned, and none where nothing is old."""
+    keys = [ArtifactKey(APP, "ana", "s1", f"{number}.txt") for number in range(12)]
+    aged(site, *keys, days=(40, 10))
+    aged(site, OTHER, days=(0,))
+    compact(site.lake)
+    with site.open() as lake:
+        before = lake.metrics.requests
+        assert prune_artifacts(lake, older_than_days=20)["deleted_count"] == len(keys)
+        asked = lake.metrics.requests_since(before)
+    assert asked["PUT"] == len(keys)
+    assert asked["GET"] <= 4
+    assert asked["LIST"] <= 16

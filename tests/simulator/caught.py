@@ -89,6 +89,17 @@ BY_SCENARIO = {
     "stamps later than what was erased": "N anew",
     "forgets outlive swaps": "M1",
     "swaps keep what came since": "M2",
+    "payloads are named first": "F orphan",
+    "a named payload is stored again": "F orphan",
+    "a refused save decides anew": "F orphan",
+    "saves are confirmed": "F swept",
+    "saves know a young view": "F packed",
+    "nothing packed comes from logs of artifacts": "F packed",
+    "rows of deleted artifacts stay": "F late",
+    "pruned versions do not live": "F pruned",
+    "commits below an old one go": "F below",
+    "artifacts are erased": "F erased",
+    "late payloads of the erased are named": "F erased late",
     "grace of payloads": "B quick",
     "logs keep payloads": "B fresh",
     "packed rows keep payloads": "B packed",
@@ -128,6 +139,10 @@ BY_CHANCE = {
 """The first seed from 0 whose history breaks without the rule."""
 
 NOT_YET = {
+    "named payloads wait": (
+        "who misses a payload loads the artifact anew; only a file that is open, or an address that"
+        " was given away, needs the time, and neither is here"
+    ),
     "entries that are packed": (
         "nothing that is packed of memory goes but by a forget or an erase, which count for what is"
         " in entries, too; the rule is for what is pruned or rebuilt"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tests.simulator.filed import check_files, files_of
 from tests.simulator.forgetting import Forgetting
 from tests.simulator.measured import check_measured
 from tests.simulator.raw import Stored
@@ -19,12 +20,15 @@ from tests.simulator.record import Call, Name, Seen
 from tests.simulator.remembered import check_remembered, remembered_of
 from tests.simulator.shared_state import check_shared
 
+_WRITES = ("append", "create", "delete", "save file", "delete file")
+
 
 def check(calls: Sequence[Call], names: Sequence[Name]) -> list[str]:
     """Return what is wrong, a sentence each, the plainest first."""
     forgetting = Forgetting(calls)
     found = [*_errors(calls), *check_shared(calls, forgetting)]
-    found += [*check_measured(calls), *check_remembered(calls), *_check_bytes(calls)]
+    found += [*check_measured(calls), *check_remembered(calls), *check_files(calls)]
+    found += _check_bytes(calls)
     for name in names:
         found += _Session(name, calls, forgetting).check()
     return found
@@ -51,7 +55,7 @@ def erased_of(calls: Sequence[Call], user: str) -> set[str]:
     """Return what was erased of a user for certain: lives, the ids of their events, memories."""
     lives = Forgetting(calls).erased_lives(user)
     events = {event for call in calls if call.life in lives for event in call.sent}
-    return lives | events | remembered_of(calls, user)
+    return lives | events | remembered_of(calls, user) | files_of(calls, user)
 
 
 def _agree(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -70,7 +74,7 @@ def _errors(calls: Sequence[Call]) -> Iterator[str]:
         if call.job and call.job.found:
             yield f"{call.where} {call.kind}: finds {call.job.found}"
         if call.outcome in ("unknown", "failed"):
-            writes = call.kind in ("append", "create", "delete") or call.job is not None
+            writes = call.kind in _WRITES or call.job is not None
             stalled = call.stalls or _was_late(call, calls)
             if not call.faults and not (writes and stalled and call.outcome == "unknown"):
                 yield f"{call.where} {call.kind}: {call.outcome}, and nothing had happened"

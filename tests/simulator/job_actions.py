@@ -53,34 +53,35 @@ def check(actor: Actor, op: Op) -> None:
 @action("prune sessions")
 def prune_sessions(actor: Actor, op: Op) -> None:
     """Delete what nobody has added to for `seconds`."""
-    _prune(actor, op, jobs.prune_sessions, "idle_days")
+    prune(actor, op, jobs.prune_sessions, "idle_days")
 
 
 @action("prune events")
 def prune_events(actor: Actor, op: Op) -> None:
     """Cut what is `seconds` old."""
-    _prune(actor, op, jobs.prune_events, "older_than_days")
+    prune(actor, op, jobs.prune_events, "older_than_days")
 
 
 @action("prune state")
 def prune_state(actor: Actor, op: Op) -> None:
     """Forget what users' keys hold for `seconds`."""
-    _prune(actor, op, jobs.prune_user_state, "idle_days")
+    prune(actor, op, jobs.prune_user_state, "idle_days")
 
 
 @action("prune telemetry")
 def prune_telemetry(actor: Actor, op: Op) -> None:
     """Forget what was measured `seconds` ago."""
-    _prune(actor, op, jobs.prune_telemetry, "older_than_days")
+    prune(actor, op, jobs.prune_telemetry, "older_than_days")
 
 
-def _prune(actor: Actor, op: Op, prune: Callable[..., Any], days: str) -> None:
+def prune(actor: Actor, op: Op, job: Callable[..., Any], days: str) -> None:
+    """Prune what is `seconds` old."""
     lake, user = actor.process.lake, None if op.user == "*" else op.user
     before = int(lake.clock.wall() - op.seconds)
     now = datetime.fromtimestamp(before, UTC) + timedelta(days=1)
     actor.call(
         op.do,
-        lambda: prune(lake, **{days: 1}, app_name=APP, user_id=user, now=now),
+        lambda: job(lake, **{days: 1}, app_name=APP, user_id=user, now=now),
         job=Job(user, float(before)),
     )
 

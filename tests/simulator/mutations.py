@@ -1,5 +1,6 @@
 """All mutations, by the names of the rules that they remove."""
 
+from tests.simulator import mutations_of_artifacts as mutations_of_artifacts
 from tests.simulator import mutations_of_forgetting as mutations_of_forgetting
 from tests.simulator import mutations_of_jobs as mutations_of_jobs
 from tests.simulator import mutations_of_logs as mutations_of_logs

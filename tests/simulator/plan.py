@@ -108,6 +108,7 @@ FORGETTING = {
     "prune events",
     "prune state",
     "prune telemetry",
+    "prune files",
     "erase",
     "finish",
 }

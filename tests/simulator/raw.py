@@ -23,6 +23,7 @@ _LOG = re.compile(r"(events/log/app=[^/]*/user=([^/]*)/session=([^/]*)/)([0-9]{2
 _MANIFEST = re.compile(r"manifests/(app=[^/]*)/[0-9]{20}\.json")
 _EVENT = ("kind", "version", "event_json")
 _STATE = ("user_id", "key", "value", "stamp", "source_user_id", "session_id", "version")
+_PAYLOAD = re.compile(r"artifacts/objects/app=[^/]*/user=([^/]*)/")
 _ENTRY = re.compile(r"state/entries/app=[^/]*/user=[^/]*/[^/]*\.parquet")
 
 
@@ -179,7 +180,10 @@ def traces(objects: Objects, user: str, erased: set[str]) -> Iterator[str]:
         erased: Names of lives, ids of events, which are all that was ever set, and memories.
     """
     for key, (body, _) in sorted(objects.items()):
-        if key.endswith(".parquet") and any(_is_trace(row, user, erased) for row in _rows(body)):
+        if match := _PAYLOAD.match(key):
+            if match[1] == user and body.decode() in erased:
+                yield key
+        elif key.endswith(".parquet") and any(_is_trace(row, user, erased) for row in _rows(body)):
             yield key
 
 

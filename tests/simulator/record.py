@@ -72,6 +72,13 @@ class Call:
     remembered: tuple[str, ...] = ()
     """The memories that it adds or forgets, of `session`: user, and `user` or `app`; or that it is
     shown, each as often as it is."""
+    content: str = ""
+    """Of a version of an artifact that it saves."""
+    files: tuple[tuple[int, str], ...] = ()
+    """The versions of the artifact of `session` that it was shown, or has saved: with their
+    contents."""
+    numbers: tuple[int, ...] = ()
+    """Which versions it was told of before it loaded each."""
     turn: str = ""
     """The invocation that these events belong to."""
     handle: int = 0

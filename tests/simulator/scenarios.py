@@ -1,6 +1,7 @@
 """All scenarios, by name."""
 
 from tests.simulator.scenario import Scenario
+from tests.simulator.scenarios_of_artifacts import ARTIFACTS
 from tests.simulator.scenarios_of_forgetting import FORGETTING
 from tests.simulator.scenarios_of_jobs import JOBS
 from tests.simulator.scenarios_of_logs import LOGS
@@ -18,5 +19,6 @@ SCENARIOS: dict[str, Scenario] = {
     **TELEMETRY,
     **MEMORY,
     **REBUILDS,
+    **ARTIFACTS,
     **PAYLOADS,
 }

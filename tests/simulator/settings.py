@@ -1,4 +1,4 @@
-"""Numbers of the product that are too large for small histories, made small."""
+"""What of the product is not for small histories: large numbers, and turns that threads take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from lakestore.jobs import departed, fresh_rows
+from lakestore.storage import Gate
 from tests.simulator.store import GRACE, LONGEST_LIFE
 
 KEPT = LONGEST_LIFE + GRACE
@@ -16,10 +17,12 @@ as there, no request is under way for so long."""
 
 @contextmanager
 def small() -> Iterator[None]:
-    """Let jobs do early what they do rarely."""
+    """Let jobs do early what they do rarely, and fibers go on as they come."""
     with (
         patch.object(departed, "KEPT", int(KEPT * 1_000_000)),
         patch.object(departed, "LOOK_EVERY", int(GRACE * 1_000_000)),
         patch.object(fresh_rows, "_WORTH_NAMING", 1),
+        # It knows threads, and all fibers are in one.
+        patch.object(Gate, "inside", lambda _gate, call: call()),
     ):
         yield

@@ -11,6 +11,12 @@ _LOGS = re.compile(r"events/log/(?:app=[^/]*/)?(?:user=([^/]*)/)?(?:session=([^/
 _ENTRY = re.compile(
     r"([a-z]+)/entries/app=[^/]*/user=([^/]*)/0*([0-9]+)-0*([0-9]+)-(.{4})[0-9a-f]{12}(f?)\.parquet"
 )
+_FILED = re.compile(
+    r"artifacts/log/app=[^/]*/user=([^/]*)/session=([^/]*)/name=[^/]*/(?:0*([0-9]+)\.parquet)?"
+)
+_PAYLOADS = re.compile(
+    r"artifacts/objects/app=[^/]*/user=([^/]*)/session=([^/]*)/name=[^/]*/(?:([0-9a-f]{4}).*)?"
+)
 _MANIFEST = re.compile(r"manifests/app=[^/]*/0*([0-9]+)\.json")
 _FILE = re.compile(r"(pack|run)s/app=[^/]*/([a-z]+)/([0-9a-f]{4})[0-9a-f]{12}\.parquet")
 _OBJECT = re.compile(r"events/objects/app=[^/]*/user=([^/]*)/session=([^/]*)/([0-9a-f]{4}).*")
@@ -47,13 +53,13 @@ def short(key: str, *, name: bool = False, stamp: bool = True) -> str:
         when = f"{int(micros) % 10**11 / 10**6:.6f}+{counter or 0}-{token}"
         when = f"{when if stamp else 'entry'}{' (fold)' if fold else ''}"
         return when.replace(" ", "") if name else f"{table} of {_whose(user)} {when}"
-    if match := _MANIFEST.fullmatch(key):
-        return match[1] if name else f"manifest {match[1]}"
     if match := _FILE.fullmatch(key):
         kind, table, token = match.groups()
         return f"{kind} of {table} {token}" if stamp else f"{kind} of {table}"
     if match := _PROOF.fullmatch(key):
         return f"proof {match[1]}" if stamp else "proof"
+    if told := _named_once(key, name=name, stamp=stamp):
+        return told
     return _unordered(key, stamp=stamp)
 
 
@@ -68,6 +74,18 @@ def _unordered(key: str, *, stamp: bool) -> str:
     if match := _ENTRIES.fullmatch(key):
         return f"{match[1]} of {_whose(match[2])}"
     return key
+
+
+def _named_once(key: str, *, name: bool, stamp: bool) -> str:
+    """Return the key of a manifest, or of an artifact, in short form; "" for another one."""
+    if match := _MANIFEST.fullmatch(key):
+        return match[1] if name else f"manifest {match[1]}"
+    if match := _FILED.fullmatch(key):
+        return match[3] if name and match[3] else f"file {'/'.join(filter(None, match.groups()))}"
+    if match := _PAYLOADS.fullmatch(key):
+        token = f" {match[3]}" if stamp and match[3] else ""
+        return f"payload of {match[1]}/{match[2]}{token}"
+    return ""
 
 
 def _whose(user: str | None) -> str:

@@ -8,6 +8,7 @@ from itertools import product
 from random import Random
 
 from tests.simulator import actions as actions  # what actors can do
+from tests.simulator import artifact_actions as artifact_actions
 from tests.simulator import job_actions as job_actions
 from tests.simulator import memory_actions as memory_actions
 from tests.simulator.actors import Actor
@@ -59,6 +60,15 @@ class World:
             }
         )
         """The sessions that may come to be."""
+        self.files: list[Name] = sorted(
+            {
+                (op.user, op.session)
+                for ops in (plan.setup, *(ops.values() for ops in plan.actors.values()))
+                for op in ops
+                if op.do == "save file"
+            }
+        )
+        """The sessions whose artifacts may come to be, `-` for what a user's share."""
 
     def token(self) -> str:
         """Return the next token: in no order that a reader could rely on."""
@@ -123,6 +133,10 @@ class World:
         asked = [ask for do, ask in asks if do in done]
         for ask, actor in product(asked, (*actors, everyone[-1])):
             actor.do(Op(ask))
+        for (user, session), actor in product(self.files, (*actors, everyone[-1])):
+            actor.do(Op("load file", session, user))
+        if self.files:
+            everyone[-1].do(Op("files"))
         if done & set(JOBS):
             everyone[-1].do(Op("check"))
 
