@@ -352,7 +352,10 @@ class _Session:
                 yield f"{call.where} {call.kind}: {self._text} is missing, and nobody deleted it"
             if call.outcome == "exists" and not any(end.kind == "create" for end in ends):
                 yield f"{call.where} {call.kind}: {self._text} exists, and nobody created it"
-            is_cut = call.by_hand and self._forgetting.may_have_cut(self._name[0], call)
+            # Without a marker nobody tells one's own late commit from another writer's.
+            is_cut = call.by_hand and (
+                self._forgetting.may_have_cut(self._name[0], call) or _was_late(call, others)
+            )
             overtaken = killed or is_cut or self._has_overtaken(call, others)
             if call.outcome == "stale" and not overtaken:
                 yield f"{call.where} {call.kind}: {self._text} is stale, and nobody was faster"
