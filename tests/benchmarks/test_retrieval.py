@@ -22,9 +22,9 @@ from lakestore.tables.memory import MemoryRow, vector
 from tests.benchmarks.measuring import Figures, Scale
 from tests.support.locomo import Conversation, conversations, mean, recall
 from tests.support.memories import rows_of
-from tests.support.minilm import MiniLm, model_folder
 from tests.support.real_histories import data_folder
 from tests.support.searching import found, index_of
+from tests.support.sentence_models import SentenceModel, model_folders
 
 APP, USER = "a", "u"
 LEAST = {"bm25": 0.60, "hybrid": 0.66}
@@ -67,27 +67,28 @@ def event_id(service: BaseMemoryService, memory: object) -> str:
 
 
 def verdict(name: str, score: float) -> str:
-    """Return whether the target was reached, nothing where there is none."""
-    if name not in LEAST:
-        return ""
-    return "met" if score >= LEAST[name] else "missed"
+    """Return the target and whether it was reached, nothing where there is none."""
+    least = LEAST.get(name.partition(",")[0])
+    if least is None:
+        return "| "
+    return f"{least} | {'met' if score >= least else 'missed'}"
 
 
 async def test_recall(
     arena: Path, scale: Scale, figures: Figures, talks: list[Conversation]
 ) -> None:
     """`overlap` is InMemoryMemoryService, result by result; `bm25` and `hybrid` find far more."""
-    folder = model_folder() if scale.name == "full" else None
-    model = MiniLm(folder) if folder is not None else None
+    folders = model_folders() if scale.name == "full" else {}
+    models = {name: SentenceModel(folder) for name, folder in folders.items()}
     database = VectorDatabase()
     recalls: defaultdict[str, list[float]] = defaultdict(list)
     for number, talk in enumerate(talks):
         rows = rows_of((name, event) for name, told in talk.sessions.items() for event in told)
         finders = {"overlap": ours(Overlap(), rows), "bm25": ours(Bm25(), rows)}
-        if model is not None:
+        for name, model in models.items():
             encoded = map(vector, embed(model.encode, [row.text or "" for row in rows]))
             rows = [replace(row, embedding=one) for row, one in zip(rows, encoded, strict=True)]
-            finders["hybrid"] = ours(Hybrid(model.encode, database.table), rows)
+            finders[f"hybrid, {name}"] = ours(Hybrid(model.encode, database.table), rows)
         adk = await fill(InMemoryMemoryService(), talk)
         fts5 = await fill(SqliteMemoryService(arena / f"locomo-{number}.db", max_results=10), talk)
         for question in talk.questions:
@@ -112,7 +113,7 @@ async def test_recall(
                 f"| LoCoMo, {asked:,} questions | recall@10 | target | |",
                 "|---|---|---|---|",
                 *(
-                    f"| {name} | {score:.3f} | {LEAST.get(name, '')} | {verdict(name, score)} |"
+                    f"| {name} | {score:.3f} | {verdict(name, score)} |"
                     for name, score in scores.items()
                 ),
             ]

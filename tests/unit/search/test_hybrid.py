@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from lakestore.search.hybrid import Hybrid, K
 from lakestore.tables import memory
 from lakestore.tables.memory import MemoryRow
 from lakestore.tables.memory import vector as pack
-from tests.support.minilm import MiniLm, model_folder
 from tests.support.searching import found, index_of, rows_of_texts
+from tests.support.sentence_models import SentenceModel, model_folders
 
 MEANINGS = {"car": (1.0, 0.0), "automobile": (0.9, 0.1), "banana": (0.0, 1.0)}
 
@@ -142,12 +143,11 @@ def test_a_table_goes_with_its_index(ranking: Hybrid, database: VectorDatabase) 
     assert count() == 0
 
 
-@pytest.mark.skipif(model_folder() is None, reason="the model's files are not installed")
-def test_a_small_model_works_offline(database: VectorDatabase) -> None:
-    """all-MiniLM-L6-v2 finds by meaning what shares no word with the query."""
-    folder = model_folder()
-    assert folder is not None
-    model = MiniLm(folder)
+@pytest.mark.skipif(not model_folders(), reason="the files of no model are installed")
+@pytest.mark.parametrize("folder", model_folders().values(), ids=list(model_folders()))
+def test_a_small_model_works_offline(database: VectorDatabase, folder: Path) -> None:
+    """A model such as all-MiniLM-L6-v2 finds by meaning what shares no word with the query."""
+    model = SentenceModel(folder)
     ranking = Hybrid(model.encode, database.table)
     texts = ["My dog loves long walks", "The invoice was paid in May", "Paris is in France"]
     vectors = map(pack, embed(model.encode, texts))
