@@ -32,7 +32,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 async def test_the_examples_run(names: dict[str, Any]) -> None:
     """The Python on the page works as it stands, and what a user uploads is an artifact."""
     examples = re.findall(r"^```python\n(.*?)^```$", _PAGE, re.MULTILINE | re.DOTALL)
-    first, saving, files, deleting, copying = examples
+    first, saving, files, deleting, asking, copying = examples
     exec(first, names)
     await names["sessions"].create_session(app_name="support", user_id="ana", session_id="s1")
     upload = types.Blob(data=b"%PDF", mime_type="application/pdf", display_name="order.pdf")
@@ -55,6 +55,13 @@ async def test_the_examples_run(names: dict[str, Any]) -> None:
     exec(deleting, names)
     keys = names["artifacts"].sync.list_artifact_keys
     assert keys(**names["ana"]) == ["order.pdf", "photos/fern.png", "user:garden.txt"]
+
+    exec(asking, names)
+    assert [row[1] for row in names["largest"]] == [
+        "user:garden.txt",
+        "photos/fern.png",
+        "order.pdf",
+    ]
 
     exec(copying, names)
     source, bob = InMemoryArtifactService(), {**names["ana"], "user_id": "bob"}
