@@ -153,8 +153,8 @@ class LakeArtifactService(BaseArtifactService):
     ) -> types.Part | None:
         """Return a version, None where there is none, or where a rewind has said so.
 
-        References are followed, up to five. Warm it costs 1 GET, and 1 for the payload, whose
-        digest is looked at.
+        References are followed, up to five. Warm it costs 1 GET and, beside it, 1 for the payload,
+        whose digest is looked at.
 
         Args:
             app_name: The app.

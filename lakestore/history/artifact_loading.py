@@ -225,8 +225,9 @@ class ArtifactLoader:
         store = self._env.store
 
         def key_in(log: str) -> ArtifactKey | LakeError | None:
-            key = parse_artifact(log)
-            known = self._cache.get(log) if key is None else None
+            if logs[log].unreadable is not None:
+                return logs[log].unreadable
+            key, known = parse_artifact(log), self._cache.get(log)
             if key is not None or known is not None:
                 return key or (known.key if known else None)
             # Of an id that was too long for a name only a digest is left in it.

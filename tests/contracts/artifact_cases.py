@@ -108,7 +108,7 @@ IN_FILES = {
     **_differs(
         "keeps bytes with type and display name, and text, and no more of a part",
         *_variants("test_what_goes_in_comes_out", "bytes without a type", "thought"),
-        "test_what_goes_in_comes_out[part of a video]",
+        *_variants("test_what_goes_in_comes_out", "part of a video", "all that goes with a text"),
     ),
     **_differs("reads line ends as those of Unix", "test_what_goes_in_comes_out[text]"),
     **_differs("a text has no type, and bytes have one", "test_types_of_versions"),
@@ -161,7 +161,7 @@ ON_GCS = {
     **_differs(
         "keeps bytes, text and pointers with their types, and no more of a part",
         *_variants("test_what_goes_in_comes_out", "pointer that is named", "thought"),
-        "test_what_goes_in_comes_out[part of a video]",
+        *_variants("test_what_goes_in_comes_out", "part of a video", "all that goes with a text"),
     ),
     **_differs(
         "has application/octet-stream for no type",
@@ -241,7 +241,7 @@ ARTIFACT_CASES = [
         name="adk-gcs", open=_on_gcs, guards_races=False, server="fake_gcs", differs=ON_GCS
     ),
     _case("lake-memory", _memory),
-    _case("lake-folder", _folder),
+    _case("lake-folder", _folder, parts=("save", "names", "own")),
     _case("lake-s3", _in_bucket("moto"), server="moto", parts=STORED),
     _case("lake-seaweedfs", _in_bucket("seaweedfs"), server="seaweedfs", parts=STORED),
     _case("lake-gs", _in_bucket("fake_gcs"), server="fake_gcs", parts=STORED),

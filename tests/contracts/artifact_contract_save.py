@@ -35,6 +35,13 @@ PARTS = {
     "pointer without a type": pointer("https://example.org/a%20b.pdf"),
     "pointer that is named": pointer("gs://bucket/x.png", "image/png", display_name="my picture"),
     "thought": types.Part(text="hm", thought=True, thought_signature=b"\x00\xff"),
+    "all that goes with a text": types.Part(
+        text="x",
+        part_metadata={"a": [1.5, None, {"b": True}], "c": None},
+        media_resolution=types.PartMediaResolution(num_tokens=5),
+        executable_code=types.ExecutableCode(code="1", language=types.Language.PYTHON),
+        function_call=types.FunctionCall(name="f", args={"x": 1}),
+    ),
     "part of a video": types.Part(
         inline_data=types.Blob(data=b"abc", mime_type="video/mp4"),
         video_metadata=types.VideoMetadata(start_offset="1s", fps=2.5),

@@ -323,6 +323,22 @@ class AgeingStore(AroundStore):
         return self.inner.names(prefix, after)
 
 
+class ClosedStore(AroundStore):
+    """Lets nobody look into one folder, which it names when all else is listed."""
+
+    def __init__(self, inner: ObjectStore, folder: str) -> None:
+        super().__init__(inner)
+        self._folder = folder
+
+    @override
+    def list(self, prefix: str, after: str = "") -> Iterator[StoredObject]:
+        for stored in self.inner.list(prefix, after):
+            if not stored.key.startswith(self._folder):
+                yield stored
+        if self._folder.startswith(prefix) or prefix.startswith(self._folder):
+            raise UnreadableError("a folder is closed", self._folder)
+
+
 class TornStore(AroundStore):
     """Leaves a key out of its first listing, as a listing in pages may that others tear."""
 

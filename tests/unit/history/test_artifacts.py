@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from threading import Barrier
 
 import pytest
 
@@ -12,7 +13,8 @@ from lakestore.errors import FormatError
 from lakestore.history.artifact_uploads import Draft
 from lakestore.history.artifact_view import ArtifactView
 from lakestore.log.commits import list_log
-from lakestore.log.keys import ArtifactKey, app_manifests, commit_key
+from lakestore.log.keys import ARTIFACT_OBJECTS, ArtifactKey, app_manifests, commit_key
+from lakestore.storage import UnreadableError
 from tests.support.archives import Site
 from tests.support.artifacts import (
     APP,
@@ -27,6 +29,7 @@ from tests.support.artifacts import (
     save,
 )
 from tests.support.damage import change, flipped
+from tests.support.faulty_store import ClosedStore, InterruptedStore, Nth
 
 LONG = ArtifactKey(APP, "ana", "s1", "図" * 60 + ".png")
 """Of its name only a digest is in keys."""
@@ -206,6 +209,22 @@ def test_a_damaged_commit_hides_no_other(
     assert len(caplog.records) == 1
 
 
+@pytest.mark.parametrize("key", [REPORT, LONG], ids=["name", "digest"])
+def test_a_closed_log_hides_no_other(
+    site: Site, lake: Lake, key: ArtifactKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that cannot be listed is passed over, with one error; by itself it is told."""
+    save(lake, b"one", key)
+    save(lake, b"x", OTHER)
+    reader = site.lake(ClosedStore(site.store, key.log))
+    with pytest.raises(UnreadableError):
+        reader.artifacts.load(key)
+    with caplog.at_level(logging.ERROR):
+        assert names(reader) == names(reader) == ["other.txt"]
+        assert [view.key for view, _ in reader.artifacts.fresh(APP)] == [OTHER]
+    assert len(caplog.records) == 1
+
+
 def test_a_commit_in_another_log_is_refused(site: Site, lake: Lake) -> None:
     """What lies in the log of another artifact, or under another version, is damaged."""
     save(lake)
@@ -248,6 +267,24 @@ def _judged(lake: Lake) -> ArtifactView:
     for number in range(3):
         save(lake, b"%d" % number)
     return lake.artifacts.load(REPORT)
+
+
+def test_a_payload_is_asked_for_ahead(site: Site, lake: Lake) -> None:
+    """In a bucket, what is known is fetched while it is asked whether anything is newer."""
+    save(lake)
+    together = Barrier(2, timeout=20)
+    payload = Nth("get", holding=ARTIFACT_OBJECTS)
+    following = Nth("get", holding=commit_key(REPORT.log, 2))
+    store = InterruptedStore(site.store, payload, together.wait)
+    store = InterruptedStore(store, following, together.wait)
+    store.near = False
+    reader = site.lake(store)
+    reader.artifacts.load(REPORT)
+    assert reader.artifacts.read_payload(REPORT, None) == (reader.artifacts.find(REPORT, 0), b"one")
+    save(lake, b"two")
+    assert payloads(reader) == {0: b"one", 1: b"two"}
+    lake.artifacts.delete(REPORT)
+    assert reader.artifacts.read_payload(REPORT, None) is None
 
 
 def test_prune_drops_the_oldest(site: Site, lake: Lake) -> None:
