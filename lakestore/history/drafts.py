@@ -44,7 +44,7 @@ class Draft:
         encoded = sum(-(-it.size // 3) * 4 for it in row.payloads)
         if len(self.event_json) != len(row.event_json or "") + encoded:
             return False
-        return self._as_in(row) == row.event_json
+        return event_id(row) == self.event_id and self._as_in(row) == row.event_json
 
     def _as_in(self, row: EventRow) -> str | None:
         """Return the event without the bytes that were moved out of the one in `row`.

@@ -104,7 +104,9 @@ class Mover:
         """
         found = [_large_ones(row, self._threshold) for row in rows]
         large = {one.digest: one for some in found for one in some[1]}
-        self._store([one for digest, one in large.items() if digest not in self._places])
+        new = [one for digest, one in large.items() if digest not in self._places]
+        if new:
+            self._store(new)
         return [
             self._without(row, *each) if each[1] else row
             for row, each in zip(rows, found, strict=True)

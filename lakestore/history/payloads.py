@@ -49,6 +49,10 @@ class Payloads:
         """Remember what is stored under a key."""
         self._cache.put(key, Body(body))
 
+    def forget(self) -> None:
+        """Remember nothing."""
+        self._cache.clear()
+
     def whole(
         self, read: Callable[[], tuple[R, Sequence[EventRow]]], begin_again: Callable[[], None]
     ) -> tuple[R, list[EventRow]]:

@@ -35,6 +35,10 @@ class Proofs:
             self._sure.clear()
         self._sure.update(keys)
 
+    def forget(self) -> None:
+        """Remember nothing but what may go by a request that is under way."""
+        self._sure.clear()
+
     def holds(self, key: SessionKey, version: int, payload: str, packed: int) -> bool:
         """Tell whether bytes are sure to stay as long as a commit that refers to them.
 

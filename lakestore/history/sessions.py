@@ -141,6 +141,8 @@ class Sessions(Appends):
     def forget(self) -> None:
         """Know nothing of what was read: something may have been swept before its time."""
         self._cache.clear()
+        self.payloads.forget()
+        self._proofs.forget()
         self.shared.forget()
         self.confirmations.forget()
 

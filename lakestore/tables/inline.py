@@ -19,10 +19,6 @@ from lakestore.tables.payloads import Encoding
 
 _DATA = re.compile(r'"data"\s*:\s*"')
 _HOLDERS = ("inlineData", "inline_data")
-_CODES: dict[Encoding, tuple[bytes, Any]] = {
-    "base64": (b"+/", base64.b64encode),
-    "base64url": (b"-_", base64.urlsafe_b64encode),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +132,23 @@ def decoded(text: str, longer_than: int) -> tuple[bytes, Encoding] | None:
 
     None if it is not exactly what they are encoded to, or stands for no more than `longer_than`.
     """
-    if len(text) * 3 // 4 <= longer_than or not text.isascii():
+    if len(text) % 4 or len(text) * 3 // 4 <= longer_than or not text.isascii():
         return None
-    for encoding, (letters, encode) in _CODES.items():
-        try:
-            body = base64.b64decode(text, letters, validate=True)
-        except (binascii.Error, ValueError):
-            continue
-        if len(body) > longer_than and encode(body).decode() == text:
-            return body, encoding
-    return None
+    is_url = "-" in text or "_" in text
+    if is_url and ("+" in text or "/" in text):
+        return None
+    encoding: Encoding = "base64url" if is_url else "base64"
+    try:
+        body = base64.b64decode(text, b"-_" if is_url else None, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    # Of letters that are all allowed only the last can have bits that stand for nothing.
+    end = body[len(body) - (len(body) % 3 or 3) :]
+    is_exact = len(body) > longer_than and encoded(end, encoding) == text[-4:]
+    return (body, encoding) if is_exact else None
 
 
 def encoded(body: bytes, encoding: Encoding) -> str:
     """Return the text that stands for some bytes."""
-    return str(_CODES[encoding][1](body).decode())
+    encode = base64.urlsafe_b64encode if encoding == "base64url" else base64.b64encode
+    return encode(body).decode()

@@ -185,6 +185,17 @@ class TestStoredOnce:
         assert len(lake.objects) == 1
         assert lake.loaded(session).events == session.events
 
+    def test_what_it_costs(self, lake: PayloadLake) -> None:
+        """A request for new bytes; for known ones a look at manifests, at most once a view age."""
+        session, costs = lake.create(), []
+        for seed in (1, 2, 1, 2, 1):
+            lake.clock.advance(200)
+            before = lake.lake.metrics.requests
+            lake.show(session, image(seed))
+            costs.append(dict(lake.lake.metrics.requests_since(before)))
+        new, known, looked = {"PUT": 2}, {"PUT": 1}, {"PUT": 1, "LIST": 1}
+        assert costs == [new, new, looked, known, looked]
+
     def test_by_a_process_that_has_read_the_session(self, lake: PayloadLake) -> None:
         """What it has read tells it where they are."""
         session = lake.create()

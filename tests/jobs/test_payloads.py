@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from google.adk.sessions import Session
 
+from lakestore.errors import StorageError
 from lakestore.jobs import check, compact, erase_user, prune_events, stats, sweep
 from lakestore.log.keys import SessionKey, commit_key
+from lakestore.storage import LocalStore
 from tests.support.aging import APP, USER
+from tests.support.faulty_store import FailingStore, Nth
 from tests.support.payloads import GRACE, OBJECTS, PayloadLake, bytes_of, image, made_lake
 
 LOG = SessionKey(APP, USER, "s1").log
@@ -102,7 +106,12 @@ class TestSweep:
     def test_what_a_crash_between_payload_and_commit_has_left_goes(self, lake: PayloadLake) -> None:
         """Not before it is older than the grace."""
         session = lake.create()
-        lake.store.put_if_absent(f"{OBJECTS}app={APP}/user={USER}/session=s1/{'0' * 16}/x", b"x")
+        process = lake.open(FailingStore(lake.store, Nth("put", holding=commit_key(LOG, 2))))
+        with pytest.raises(StorageError):
+            lake.service_of(process).append_event(
+                lake.loaded(session, process), lake.event("look", parts=[image(1)])
+            )
+        assert len(lake.objects) == 1
         lake.clock.advance(GRACE - 60)
         assert sweep(lake.open()).objects == 0
         assert lake.swept() == 1
@@ -269,3 +278,12 @@ def test_sql_tells_where_they_are_and_reads_none_of_them(lake: PayloadLake, tmp_
             assert size < 1_000
             if reader is not lake.lake:
                 reader.close()
+
+
+def test_a_uri_is_what_fsspec_opens(tmp_path: Path) -> None:
+    """Whatever letters the ids, the name and the folder have."""
+    lake = PayloadLake(LocalStore(tmp_path / "my lake 100%"))
+    lake.show(lake.create("A/b %41", user_id="Änn"), image(1, display_name="Köln %41 #1.png"))
+    ((uri,),) = lake.lake.sql("select payloads[1].uri from events").fetchall()
+    with fsspec.open(uri) as file:
+        assert file.read() == bytes_of(1)
