@@ -61,9 +61,17 @@ def list_artifacts(
         store: Where they are.
         below: What keys have after the roots of logs and of payloads, as `app=a/`.
         strays: Is given the keys of what is no artifact's.
+
+    Raises:
+        UnreadableError: a folder is closed to us; what is in others was yielded.
+        StorageError: the store failed.
     """
-    roots = (ARTIFACT_LOGS, ARTIFACT_OBJECTS)
-    streams = [((_folder(one.key), one) for one in store.list(f"{root}{below}")) for root in roots]
+    closed: list[UnreadableError] = []
+    strays = [] if strays is None else strays
+    streams = [
+        _stream(store, f"{root}{below}", strays, closed)
+        for root in (ARTIFACT_LOGS, ARTIFACT_OBJECTS)
+    ]
     for folder, listed in groupby(merge(*streams, key=lambda it: it[0]), key=lambda it: it[0]):
         found = ListedArtifact(f"{ARTIFACT_LOGS}{folder}")
         is_ours = is_log_folder(found.log)
@@ -73,15 +81,30 @@ def list_artifacts(
                 found.commits[parsed[0]] = one
             elif is_ours and one.key.startswith(ARTIFACT_OBJECTS) and _is_payload(one.key):
                 found.payloads.append(one)
-            elif strays is not None:
+            else:
                 strays.append(one.key)
         if found.objects:
             yield found
+    if closed:
+        raise closed[0]
 
 
-def _folder(key: str) -> str:
-    """Return what names the artifact in a key."""
-    return "/".join(key.split("/")[2:_PARTS]) + "/"
+def _stream(
+    store: ObjectStore, prefix: str, strays: list[str], closed: list[UnreadableError]
+) -> Iterator[tuple[str, StoredObject]]:
+    """Yield what is listed, each after what names its artifact, ascending.
+
+    What is above all artifacts would be out of order, and one listing must not end the other.
+    """
+    try:
+        for one in store.list(prefix):
+            parts = one.key.split("/")
+            if len(parts) > _PARTS:
+                yield "/".join(parts[2:_PARTS]) + "/", one
+            else:
+                strays.append(one.key)
+    except UnreadableError as error:
+        closed.append(error)
 
 
 def _is_payload(key: str) -> bool:
@@ -89,17 +112,27 @@ def _is_payload(key: str) -> bool:
 
 
 def pieces_of(listed: Iterator[ListedArtifact]) -> Iterator[list[ListedArtifact]]:
-    """Yield artifacts in pieces of about as many objects as are held at once."""
+    """Yield artifacts in pieces of about as many objects as are held at once.
+
+    Raises:
+        UnreadableError, StorageError: as `listed`; with the former all pieces were yielded.
+    """
     piece: list[ListedArtifact] = []
+    closed: UnreadableError | None = None
     count = 0
-    for one in listed:
-        piece.append(one)
-        count += one.objects
-        if count >= OBJECTS_AT_ONCE:
-            yield piece
-            piece, count = [], 0
+    try:
+        for one in listed:
+            piece.append(one)
+            count += one.objects
+            if count >= OBJECTS_AT_ONCE:
+                yield piece
+                piece, count = [], 0
+    except UnreadableError as error:
+        closed = error
     if piece:
         yield piece
+    if closed is not None:
+        raise closed
 
 
 def read_commits(

@@ -57,9 +57,15 @@ class ArtifactCheck:
         """
         strays: list[str] = []
         below = FILES.logs(self._look.app).removeprefix(ARTIFACT_LOGS)
-        for piece in pieces_of(list_artifacts(self._env.store, below, strays)):
-            self._check_piece(piece)
-            self._look.progress("artifacts", self._look.artifacts, None)
+        try:
+            for piece in pieces_of(list_artifacts(self._env.store, below, strays)):
+                self._check_piece(piece)
+                self._look.progress("artifacts", self._look.artifacts, None)
+        except UnreadableError as error:
+            cost, remedy = "all that is in it", "open it"
+            for key in error.keys:
+                found = Finding("lost", "closed folder", key, str(error), cost, remedy)
+                self._look.findings.add(found)
         for key in strays:
             self._look.findings.stray(key)
         self._check_unlisted()

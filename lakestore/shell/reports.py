@@ -125,8 +125,8 @@ def check_lines(report: CheckReport, room: int) -> Iterator[str]:
         yield f"and {more:,} more"
     yield (
         f"read {plural(report.objects, 'object')}: {plural(report.apps, 'app')},"
-        f" {plural(report.sessions, 'session')}, {plural(report.events, 'row')},"
-        f" {plural(report.artifacts, 'artifact')}"
+        f" {plural(report.sessions, 'session')}, {plural(report.events, 'row')}"
+        + (f", {plural(report.artifacts, 'artifact')}" if report.artifacts else "")
     )
     yield _cost(report.requests, report.elapsed_ms)
     found = [f"{report.counts[name]:,} {name}" for name in order[:2] if report.counts.get(name)]

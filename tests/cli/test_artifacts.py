@@ -38,7 +38,8 @@ def test_stats_count_them(url: str) -> None:
     """Artifacts, and bytes of payloads, of all and of each user; packed or not."""
     for fresh in (2, 0):
         shown = run("stats", url).output
-        assert "files     2 artifacts, 4 B of payloads" in shown
+        assert "files     2 artifacts\n" in shown
+        assert "payloads  3 objects, 4 B, of artifacts and events" in shown
         assert ("commits of 2 artifacts" in shown) == bool(fresh)
         with Lake.open(url, read_only=True) as lake:
             (app,) = stats(lake).apps

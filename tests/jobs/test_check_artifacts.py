@@ -10,6 +10,7 @@ from lakestore.history.artifact_uploads import Draft
 from lakestore.jobs import CheckReport, check, compact, prune_artifacts, sweep
 from lakestore.log.keys import ArtifactKey, commit_key, manifest_key, payload_key, run_key
 from tests.support.artifacts import OTHER, REPORT, SHARED, objects, save
+from tests.support.faulty_store import ClosedStore
 from tests.support.sites import APP, Site
 
 LONG = ArtifactKey(APP, "ana", "s1", "ana" * 60)
@@ -102,6 +103,15 @@ def test_strays(site: Site) -> None:
     """What is no artifact's is noted."""
     site.store.put_if_absent(f"{REPORT.log}note.txt", b"a note")
     assert found(site) == {("note", "stray"): f"{REPORT.log}note.txt"}
+
+
+def test_a_closed_folder(site: Site) -> None:
+    """It is told, and all others are looked at."""
+    replaced(site, commit_key(LONG.log, 2), b"no Parquet")
+    with site.open(lambda inner: ClosedStore(inner, REPORT.log), read_only=True) as lake:
+        found = {(it.severity, it.kind): it.key for it in check(lake, app_name=APP).findings}
+    assert found["lost", "closed folder"] == REPORT.log
+    assert found["lost", "damaged commit"] == commit_key(LONG.log, 2)
 
 
 def test_a_lost_manifest(site: Site) -> None:
