@@ -248,3 +248,18 @@ def test_a_long_name_that_is_begun_meanwhile(site: Site) -> None:
     assert receipt.finish(site.open()).status == "done"
     assert objects(site.store, begun) == [payload]
     assert payloads(site.open(), begun) == {0: b"new"}
+
+
+def test_what_was_begun_anew_can_be_deleted(site: Site) -> None:
+    """Of an artifact that was erased once, saved again, packed and deleted, nothing stays."""
+    erase(site)
+    with site.open() as lake:
+        save(lake, SECRET + b" new", SHARED)
+        compact(lake)
+        lake.artifacts.delete(SHARED)
+    for _ in range(5):
+        site.pass_grace()
+        sweep(site.lake)
+        compact(site.lake)
+    assert objects(site.store, SHARED) == site.stored(SHARED.log) == []
+    assert left(site) == []
