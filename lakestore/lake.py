@@ -26,7 +26,7 @@ from lakestore.errors import InputError, raise_first
 from lakestore.history.artifacts import Artifacts
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
-from lakestore.log.filenames import artifact_key
+from lakestore.log.filenames import artifact_key, check_version
 from lakestore.log.keys import SessionKey
 from lakestore.log.marker import Limits, open_lake
 from lakestore.storage import (
@@ -295,13 +295,13 @@ class Lake(Analytics):
             version: Its number; None for the latest.
 
         Raises:
-            InputError: an id or name makes no sense, or the version only points at something.
+            InputError: an argument makes no sense, or the version only points at something.
             NotFoundError: there is no such version.
             FormatError: the artifact's log is damaged.
             StorageError: the store failed.
         """
         key = artifact_key(app_name, user_id, filename, session_id)
-        return self.artifacts.open(key, version)
+        return self.artifacts.open(key, check_version(version))
 
     @override
     def _new_queries(self) -> Queries:

@@ -89,7 +89,10 @@ def check_reference(
     """
     if left <= 0:
         raise ArtifactInputError(f"references lead on and on: more than {MOST_REFERENCES}")
-    found = artifact_util.parse_artifact_uri(file_uri)
+    try:
+        found = artifact_util.parse_artifact_uri(file_uri)
+    except ValueError:  # a version of more digits than Python reads
+        found = None
     if found is None:
         raise ArtifactInputError(
             "a reference is artifact://apps/<app>/users/<user>/[sessions/<session>/]"

@@ -28,6 +28,8 @@ REFERENCE = "artifact://"
 _TEXT = "text/plain"
 _TOMBSTONE = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 """What a rewind of ADK saves to say that there was no such artifact yet."""
+_KINDS = {"inline_data": types.Blob, "text": str, "file_data": types.FileData}
+_TEXTS = {"mime_type": str, "display_name": str, "file_uri": str}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ def _metadata(metadata: Mapping[str, object] | None) -> str | None:
 
 def _part_of(artifact: object) -> types.Part:
     if isinstance(artifact, Mapping):
+        if not all(isinstance(name, str) for name in artifact):
+            raise ArtifactInputError("an artifact as a dict is no Part: its keys are texts")
         try:
             return ensure_part(dict(artifact))
         except ValidationError as error:
@@ -104,7 +108,20 @@ def _part_of(artifact: object) -> types.Part:
         raise ArtifactInputError(
             f"an artifact is a types.Part, or one as a dict. type={type(artifact).__name__}"
         )
+    _check_kinds(artifact, _KINDS)
+    _check_kinds(artifact.inline_data, _TEXTS)
+    _check_kinds(artifact.file_data, _TEXTS)
     return artifact
+
+
+def _check_kinds(given: object, kinds: Mapping[str, type]) -> None:
+    """Refuse what was set to something else since it was made, which pydantic lets pass."""
+    for name, kind in kinds.items():
+        value = getattr(given, name, None)
+        if not isinstance(value, kind | None):
+            raise ArtifactInputError(
+                f"an artifact's {name} is a {kind.__name__}. type={type(value).__name__}"
+            )
 
 
 def _split(

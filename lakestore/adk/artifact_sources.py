@@ -29,9 +29,9 @@ def opened(source: Any) -> Iterator[Iterable[bytes]]:
     elif isinstance(source, bytes | bytearray | memoryview):
         yield [bytes(source)]
     elif hasattr(source, "read"):
-        yield _checked(_pieces(source))
+        yield _pieces(source)
     elif isinstance(source, Iterable):
-        yield _checked(iter(source))
+        yield map(_checked, source)
     else:
         raise ArtifactInputError(
             "a source is a path, a file that is open for reading bytes, or pieces of bytes."
@@ -39,13 +39,15 @@ def opened(source: Any) -> Iterator[Iterable[bytes]]:
         )
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    while piece := file.read(_PIECE):
+def _pieces(file: Any) -> Iterator[bytes]:
+    # What is no bytes is no end either: a text, or None of a file that does not block.
+    while piece := _checked(file.read(_PIECE)):
         yield piece
 
 
-def _checked(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        if not isinstance(piece, bytes | bytearray | memoryview):
-            raise ArtifactInputError(f"a source gives bytes. type={type(piece).__name__}")
-        yield piece
+def _checked(piece: Any) -> Any:
+    if isinstance(piece, memoryview) and not (piece.c_contiguous and piece.nbytes):
+        return piece.tobytes()  # others cannot be seen as bytes
+    if isinstance(piece, bytes | bytearray | memoryview):
+        return piece
+    raise ArtifactInputError(f"a source gives bytes. type={type(piece).__name__}")

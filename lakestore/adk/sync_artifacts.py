@@ -14,7 +14,6 @@ from google.genai import types
 
 from lakestore.adk.artifact_names import (
     MOST_REFERENCES,
-    ArtifactInputError,
     check_reference,
     check_scope,
     checked_key,
@@ -32,6 +31,7 @@ from lakestore.adk.artifact_sources import Source, opened
 from lakestore.checks import check_seconds
 from lakestore.errors import InputError, ReadOnlyError
 from lakestore.lake import Lake
+from lakestore.log.filenames import check_version
 from lakestore.log.keys import ArtifactKey
 from lakestore.tables.artifacts import Saved
 
@@ -103,7 +103,7 @@ class SyncArtifactService:
         """See `LakeArtifactService.load_artifact`."""
         key = checked_key(app_name, user_id, filename, session_id)
         look = self.lake.artifacts.read_payload
-        found = _follow(key, session_id, check_version(version), look)
+        found = _follow(key, session_id, _version(version), look)
         return None if found is None else part_of(*found)
 
     def list_artifact_keys(
@@ -145,7 +145,7 @@ class SyncArtifactService:
     ) -> ArtifactVersion | None:
         """See `LakeArtifactService.get_artifact_version`."""
         key = checked_key(app_name, user_id, filename, session_id)
-        saved = self.lake.artifacts.find(key, check_version(version))
+        saved = self.lake.artifacts.find(key, _version(version))
         return None if saved is None else version_of(saved, self.lake.artifacts.uri(saved))
 
     def get_signed_url(
@@ -166,7 +166,7 @@ class SyncArtifactService:
             saved = self.lake.artifacts.find(key, version)
             return None if saved is None else (saved, b"")
 
-        found = _follow(key, session_id, check_version(version), look)
+        found = _follow(key, session_id, _version(version), look)
         if found is None or found[0].payload is None:
             return None
         with refused_alike():
@@ -187,15 +187,9 @@ class SyncArtifactService:
         return key
 
 
-def check_version(version: object) -> int | None:
-    """Return `version` if it is None or a whole number; of a negative one there is no artifact.
-
-    Raises:
-        ArtifactInputError: it is neither.
-    """
-    if version is None or (isinstance(version, int) and not isinstance(version, bool)):
-        return version
-    raise ArtifactInputError(f"version is a whole number. type={type(version).__name__}")
+def _version(version: object) -> int | None:
+    with refused_alike():
+        return check_version(version)
 
 
 def _seconds(expiration: object) -> float:

@@ -6,13 +6,14 @@ what a row of the view means the view's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
 from lakestore.catalog.views import literal
+from lakestore.log.keys import ArtifactKey
 from lakestore.tables.artifacts import RUN_SCHEMA, ArtifactRow, Commit, to_table
 
 Place = tuple[str, str, str]
@@ -107,6 +108,12 @@ class ArtifactTables:
         found = self._writer.execute(_WANTED.format(runs=self._runs)).fetchall()
         self._writer.unregister("wanted")
         return dict(found)
+
+    def packed_keys(self, logs: Collection[str]) -> dict[str, ArtifactKey]:
+        """Return whose rows in runs some logs are, by reading the names of all; few are damaged."""
+        found = self._writer.execute(f"SELECT {_IDS} FROM ({self._runs})") if logs else None
+        keys = (ArtifactKey(*ids) for ids in (found.fetchall() if found else ()))
+        return {key.log: key for key in keys if key.log in logs}
 
     def held(self) -> dict[str, Place]:
         """Return by log which artifacts are held."""

@@ -165,8 +165,8 @@ class ArtifactLogs:
         Raises:
             NotFoundError: one was swept.
         """
-        places = {log: _place(key) for log in wanted if (key := parse_artifact(log))}
-        packed = self._packed(places, packs)
+        keys = {log: key for log in wanted if (key := parse_artifact(log))}
+        packed = self._packed({log: _place(key) for log, key in keys.items()}, packs)
         fresh = [log for log, version in wanted.items() if version > packed.get(log, 0)]
         shown.versions.update((log, wanted[log]) for log in wanted.keys() - set(fresh))
         for first in range(0, len(fresh), _COMMITS_AT_ONCE):
@@ -175,15 +175,18 @@ class ArtifactLogs:
                 lambda log: self._read(log, wanted[log]), some, near=self._store.near
             )
             found = dict(zip(some, read, strict=True))
-            # Of ids that are too long for a key only commits tell.
-            long = {log: _place(_owner(it)) for log, it in found.items()
-                    if log not in places and isinstance(it, Commit)}  # fmt: skip
-            packed |= self._packed(long, packs)
-            self._hold(found, wanted, packed, shown)
+            # Of ids that are too long for a key only commits tell, or rows.
+            long = {log: it for log, it in found.items() if log not in keys}
+            own = {log: _owner(it) for log, it in long.items() if isinstance(it, Commit)}
+            own |= self._tables.packed_keys(long.keys() - own.keys())
+            packed |= self._packed({log: _place(key) for log, key in own.items()}, packs)
+            keys |= own
+            self._hold(found, keys, wanted, packed, shown)
 
     def _hold(
         self,
         found: Mapping[str, Commit | LakeError],
+        keys: Mapping[str, ArtifactKey],
         wanted: Mapping[str, int],
         packed: Mapping[str, int],
         shown: FollowedArtifacts,
@@ -198,10 +201,12 @@ class ArtifactLogs:
                 if commit.version > known:
                     held.append(Held(log, commit, known))
                 continue
+            if wanted[log] <= known:
+                shown.versions[log] = wanted[log]
+                continue
             shown.damaged[commit_key(log, wanted[log])] = str(commit)
-            key = parse_artifact(log)
-            if key is not None:  # what is packed may not live any more
-                held.append(Held(log, _hiding(key, wanted[log]), known))
+            if log in keys:  # what is packed may not live any more
+                held.append(Held(log, _hiding(keys[log], wanted[log]), known))
         self._tables.hold(held)
 
     def _read(self, log: str, version: int) -> Commit | LakeError:

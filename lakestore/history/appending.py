@@ -22,8 +22,8 @@ from lakestore.history.proving import Proofs
 from lakestore.history.refusals import missing, stale
 from lakestore.history.shared import SharedState
 from lakestore.history.view import SessionView
-from lakestore.log.commits import Marker, probe
-from lakestore.log.keys import SessionKey
+from lakestore.log.commits import Marker, probe, standing
+from lakestore.log.keys import SessionKey, commit_key
 from lakestore.log.stamps import Stamper
 from lakestore.tables.events import EventRow
 
@@ -118,9 +118,10 @@ class Appends(ABC):
     def _prove(
         self, key: SessionKey, rows: Sequence[EventRow], bodies: Mapping[str, bytes]
     ) -> None:
-        """Make sure of what a commit refers to, before it is acknowledged."""
+        """Make sure of what a commit that stands refers to, before it is acknowledged."""
         if any(row.payloads for row in rows):
-            self._proofs.prove(key, rows, bodies, lambda: self._loader.load(key))
+            with standing(commit_key(key.log, rows[0].version)):
+                self._proofs.prove(key, rows, bodies, lambda: self._loader.load(key))
 
     def _delivered_last(
         self, key: SessionKey, marker: Marker, drafts: Sequence[Draft]

@@ -22,7 +22,7 @@ from lakestore.history.artifact_view import ArtifactView, UnpackedError
 from lakestore.history.cache import ByteCache
 from lakestore.history.environment import Environment
 from lakestore.history.refusals import contended
-from lakestore.log.commits import put_commit
+from lakestore.log.commits import put_commit, standing
 from lakestore.log.keys import ArtifactKey, commit_key
 from lakestore.storage import open_object
 from lakestore.tables.artifacts import ArtifactRow, Commit, Kind, Saved, encode_commit
@@ -293,7 +293,8 @@ class Artifacts:
                 return _Landed(None, is_ours=False)
         if self._env.is_young(min(started, view.seen)):
             return _Landed(self._keep(view.on_commit(commit).confirmed(started)), is_ours=True)
-        return _Landed(self._confirm(view.key, commit), is_ours=True)
+        with standing(commit_key(log, version)):
+            return _Landed(self._confirm(view.key, commit), is_ours=True)
 
     def _confirm(self, key: ArtifactKey, commit: Commit) -> ArtifactView:
         """Make sure, by loading, that readers see a commit that took long.

@@ -6,14 +6,14 @@ for a free name may be one that was swept.
 
 from __future__ import annotations
 
-from lakestore.errors import StorageError, UnknownOutcomeError
+from lakestore.errors import UnknownOutcomeError
 from lakestore.history.archive import Archive
 from lakestore.history.environment import Environment
 from lakestore.history.folding import decode_commit
 from lakestore.history.loading import Loader
 from lakestore.history.shared import SharedState
 from lakestore.history.view import SessionView
-from lakestore.log.commits import Marker, put_commit, unknown
+from lakestore.log.commits import Marker, put_commit, standing
 from lakestore.log.keys import SessionKey, commit_key
 from lakestore.tables import events
 from lakestore.tables.events import EventRow
@@ -51,14 +51,11 @@ class Commits:
         )
         if taken is not None:
             return decode_commit(key.log, first.version, taken)
-        if not self._env.is_young(started if marker.seen is None else min(started, marker.seen)):
-            self.confirm(key, first)
-        try:
+        since = started if marker.seen is None else min(started, marker.seen)
+        with standing(commit_key(key.log, first.version)):
+            if not self._env.is_young(since):
+                self.confirm(key, first)
             self._shared.write(rows)
-        except UnknownOutcomeError:
-            raise
-        except StorageError as error:  # the commit stands, and is more than nothing
-            raise unknown(commit_key(key.log, first.version)) from error
         return None
 
     def confirm(self, key: SessionKey, commit: EventRow) -> None:

@@ -43,6 +43,8 @@ class ArtifactEraser:
         self.gone = {row.digest: row for row in gone}
         """By the digests of their logs, which were ended."""
         self._named: set[str] = set()
+        self._unnamed: dict[str, list[str]] = {}
+        """Payloads by log where nothing tells whose they are, so that no commit can name them."""
 
     def end(self) -> None:
         """End every artifact of the user, damaged ones too, by a `delete` commit.
@@ -51,13 +53,12 @@ class ArtifactEraser:
             StorageError: the store failed, or others keep writing one of them.
         """
         listed = {one.log: one for one in self._listed()}
-        keys = {log: self._key(one) for log, one in listed.items()}
-        for key in self._packed():
-            keys.setdefault(key.log, key)
-        for log, artifact in keys.items():
+        packed = {key.log: key for key in self._packed()}
+        keys = {log: self._key(one) or packed.get(log) for log, one in listed.items()}
+        for log, artifact in {**packed, **keys}.items():
             if artifact is None:
                 self._note(log, listed[log].last, "")
-                self._named.update(stored.key for stored in listed[log].payloads)
+                self._unnamed[log] = [stored.key for stored in listed[log].payloads]
             else:
                 self._end(artifact)
 
@@ -67,20 +68,25 @@ class ArtifactEraser:
         Raises:
             StorageError: the store failed, or others keep writing one of them.
         """
-        for one in self._left():
-            key = self._key(one)
+        for one, key in self._left():
+            payloads = [stored.key for stored in one.payloads]
             if key is None:
-                self._named.update(stored.key for stored in one.payloads)
+                self._unnamed[one.log] = payloads
             else:
-                self._name(key, [stored.key for stored in one.payloads])
+                self._name(key, payloads)
 
     def removable(self) -> list[str]:
-        """Return the payloads that were named, in the order of keys."""
-        return sorted(self._named)
+        """Return the payloads that may be deleted, in the order of keys.
+
+        Those that were named, and those that nothing can name, but of what was begun since.
+        """
+        begun = {one.log for one in (self._listed() if self._unnamed else ()) if self._key(one)}
+        unnamed = (some for log, some in self._unnamed.items() if log not in begun)
+        return sorted(self._named.union(*unnamed))
 
     def found(self) -> Iterator[str]:
         """Yield the payloads of erased artifacts, but those of what was begun since."""
-        for one in self._left():
+        for one, _ in self._left():
             yield from (stored.key for stored in one.payloads)
 
     def _listed(self) -> Iterator[ListedArtifact]:
@@ -92,17 +98,20 @@ class ArtifactEraser:
         span = (self._user, ""), (self._user, LAST[1])
         return map(key_of, archive.rows_in(ARTIFACTS, self._app, runs, *span))
 
-    def _left(self) -> Iterator[ListedArtifact]:
+    def _left(self) -> Iterator[tuple[ListedArtifact, ArtifactKey | None]]:
         """Yield erased artifacts with the payloads to which nothing refers that lives."""
         erased = self._erased()
-        for one in self._listed() if erased else ():
-            if not one.payloads or log_digest(one.log) not in erased:
-                continue
-            view = self._view(self._key(one))
+        listed = self._listed() if erased else ()
+        some = [one for one in listed if one.payloads and log_digest(one.log) in erased]
+        keys = {one.log: self._key(one) for one in some}
+        if None in keys.values():  # begun anew, packed and swept
+            keys |= {key.log: key for key in self._packed() if keys.get(key.log, key) is None}
+        for one in some:
+            view = self._view(keys[one.log])
             living = {saved.payload for saved in view.saves} if view else set()
             one.payloads = [stored for stored in one.payloads if stored.key not in living]
             if one.payloads:
-                yield one
+                yield one, keys[one.log]
 
     def _erased(self) -> Mapping[str, ErasedRow]:
         archive = self._lake.sessions.archive
@@ -110,7 +119,7 @@ class ArtifactEraser:
         return newest_of(known, self.gone)
 
     def _key(self, one: ListedArtifact) -> ArtifactKey | None:
-        """Return which artifact is listed; None where only a damaged commit tells."""
+        """Return which artifact is listed; None where only a row tells, or a damaged commit."""
         key = parse_artifact(one.log)
         if key is None and one.last:
             try:

@@ -141,11 +141,12 @@ class ArtifactSweep:
         self, one: ListedArtifact, row: ArtifactRow | None, erased: Mapping[str, ErasedRow]
     ) -> bool:
         """Tell whether an artifact may have payloads that nothing refers to, or no use any more."""
-        packed = {saved.payload for saved in row.saves} if row else set()
+        # Where all has ended of what was begun after an erasure, that is never packed.
+        is_left = bool(erased) and one.last > _version(row) and log_digest(one.log) in erased
+        packed = {saved.payload for saved in row.saves} if row and not is_left else set()
         if any(it.key not in packed and self._age.reaches(it) for it in one.payloads):
             return True
-        is_left = bool(erased) and not one.payloads and one.last > _version(row)
-        return is_left and log_digest(one.log) in erased
+        return is_left and not one.payloads
 
     def _named(
         self, one: ListedArtifact, view: ArtifactView, covered: int

@@ -10,6 +10,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
 from threading import Lock
@@ -23,6 +24,7 @@ from lakestore.errors import (
     UnknownOutcomeError,
 )
 from lakestore.log.keys import (
+    ARTIFACT_LOGS,
     commit_key,
     is_log_folder,
     log_of,
@@ -286,10 +288,23 @@ def _read_back(store: ObjectStore, key: str) -> bytes | None:
 
 def unknown(key: str) -> UnknownOutcomeError:
     """Return the error for a commit of which nobody can tell now whether it stands as a whole."""
+    again = "to send the same once more is safe, and it is stored once"
+    if key.startswith(ARTIFACT_LOGS):
+        again = "list the versions that there are before saving it once more"
     return UnknownOutcomeError(
-        "the store failed, and the commit may have landed or may still: to send the same once more"
-        f" is safe, and it is stored once. {key=}"
+        f"the store failed, and the commit may have landed or may still: {again}. {key=}"
     )
+
+
+@contextmanager
+def standing(key: str) -> Iterator[None]:
+    """Say of whatever fails once a commit was created that its outcome is not known."""
+    try:
+        yield
+    except UnknownOutcomeError:
+        raise
+    except StorageError as error:  # the commit stands, and is more than nothing
+        raise unknown(key) from error
 
 
 def probe(store: ObjectStore, log: str, version: int) -> bytes | None:

@@ -35,6 +35,17 @@ def artifact_key(
     return ArtifactKey(app, user, check_id("session_id", session_id), name)
 
 
+def check_version(version: object) -> int | None:
+    """Return `version` if it is None or a whole number; of a negative one there is no artifact.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if version is None or (isinstance(version, int) and not isinstance(version, bool)):
+        return version
+    raise InputError(f"version is a whole number. type={type(version).__name__}")
+
+
 def _check_path(name: str) -> None:
     """Refuse what some system would take for a place of its own choosing."""
     if not name.strip():

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -23,7 +24,17 @@ from lakestore.errors import FormatError, InputError, ReadOnlyError
 from lakestore.log.keys import ARTIFACT_OBJECTS, ArtifactKey
 from lakestore.shell.services import services_yaml
 from lakestore.storage import MemoryStore
-from tests.contracts.artifact_building import S1, SHARED, image, keys, load, said, save, text
+from tests.contracts.artifact_building import (
+    S1,
+    SHARED,
+    image,
+    keys,
+    load,
+    pointer,
+    said,
+    save,
+    text,
+)
 from tests.support.damage import change
 from tests.support.faulty_store import InterruptedStore, Nth
 
@@ -113,6 +124,32 @@ async def test_what_is_changed_meanwhile_is_not_saved(service: LakeArtifactServi
     found = await service.get_artifact_version(**S1, filename="a")
     assert found is not None
     assert found.custom_metadata == {"n": [1]}
+
+
+@pytest.mark.parametrize(
+    ("part", "path", "value"),
+    [
+        (image(b"x"), "inline_data", {"data": b"x"}),
+        (image(b"x"), "inline_data.mime_type", 5),
+        (pointer("gs://b/x", None), "file_data.file_uri", b"gs://b/x"),
+        (types.Part(text="x"), "text", 5),
+    ],
+)
+async def test_what_was_set_to_another_kind_is_refused(
+    service: LakeArtifactService, part: types.Part, path: str, value: Any
+) -> None:
+    """A part that was valid when it was made need not be any more."""
+    *holders, name = path.split(".")
+    setattr(reduce(getattr, holders, part), name, value)
+    with pytest.raises(InputError, match=f"{name} is a"):
+        await save(service, "a", part)
+
+
+async def test_keys_of_a_dict_are_texts(service: LakeArtifactService) -> None:
+    """A dict with others is no part."""
+    wrong: Any = {1: 2}
+    with pytest.raises(InputError, match="keys are texts"):
+        await save(service, "a", wrong)
 
 
 @pytest.mark.parametrize("held", ["artifacts/objects", "artifacts/log"])

@@ -6,6 +6,7 @@ import inspect
 import io
 import urllib.request
 import zipfile
+from array import array
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +30,13 @@ from tests.contracts.artifact_building import (
 from tests.contracts.cases import needs
 
 MINUTE = timedelta(minutes=1)
+
+
+class NotYet(io.RawIOBase):
+    """A pipe that does not block, and has nothing to read yet."""
+
+    def read(self, size: int = -1) -> None:
+        """Return what such files do: there may be more later."""
 
 
 @needs("extras")
@@ -70,7 +78,9 @@ class ArtifactOwnContract:
         body = bytes(range(256)) * 5000
         (tmp_path / "in.png").write_bytes(body)
         pieces = (body[start : start + 1000] for start in range(0, len(body), 1000))
+        folded = [memoryview(array("i")), memoryview(body[::-1])[::-1], memoryview(b"")]
         sources = [tmp_path / "in.png", str(tmp_path / "in.png"), io.BytesIO(body), pieces, body]
+        sources.append(folded)
         for number, source in enumerate(sources):
             saved = await artifacts.save_file(**S1, filename="a.png", source=source)
             assert saved == number
@@ -108,6 +118,8 @@ class ArtifactOwnContract:
             (tmp_path / "missing", FileNotFoundError),
             (["text"], refusal),
             (io.StringIO("text"), refusal),
+            (io.StringIO(""), refusal),
+            (NotYet(), refusal),
             (3, refusal),
         ):
             with pytest.raises(error):
@@ -162,6 +174,7 @@ class ArtifactOwnContract:
             ("a", None, NotFoundError),
             ("p", 1, NotFoundError),
             ("p", None, InputError),
+            ("p", "0", InputError),
             ("../x", None, InputError),
         ):
             with pytest.raises(error):

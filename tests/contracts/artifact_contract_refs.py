@@ -27,6 +27,9 @@ MALFORMED = {
     "nothing": pointer("artifact://"),
     "no version": pointer("artifact://apps/travel/users/ana/sessions/s1/artifacts/a"),
     "no number": pointer("artifact://apps/travel/users/ana/artifacts/a/versions/x"),
+    "more digits than numbers have": pointer(
+        f"artifact://apps/travel/users/ana/artifacts/a/versions/{9:05000}"
+    ),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -200,3 +201,65 @@ def test_an_older_receipt_takes_nothing_back(site: Site) -> None:
     known = site.lake.sessions.archive.erased(site.manifest())
     for row in (*second.sessions, *second.artifacts):
         assert known[row.digest].version >= row.version
+
+
+def swept(site: Site, key: ArtifactKey) -> None:
+    """Leave of an artifact only what is packed, and its payloads."""
+    for _ in range(2):
+        compact(site.lake)
+        site.pass_grace()
+        sweep(site.lake)
+    assert not any(site.store.names(key.log))
+
+
+def test_only_a_row_tells_of_a_long_name(site: Site) -> None:
+    """One whose commits were swept goes, though in its keys only a digest is left of its name."""
+    swept(site, LONG)
+    receipt = erase(site)
+    assert (receipt.status, len(receipt.artifacts)) == ("done", len(HIS))
+    assert payloads(site.open(), LONG) == {}
+    assert objects(site.store, LONG) == []
+
+
+def test_a_long_name_that_was_begun_anew(site: Site) -> None:
+    """A second look takes nothing of what has begun since, though only a row tells of that."""
+    receipt = erase(site, finish=False)
+    with site.open() as lake:
+        save(lake, b"new", LONG)
+    swept(site, LONG)
+    assert receipt.finish(site.open()).status == "done"
+    assert payloads(site.open(), LONG) == {0: b"new"}
+
+
+def test_a_long_name_that_is_begun_meanwhile(site: Site) -> None:
+    """What was stored for a first version is not removed when that is committed by then."""
+    begun = replace(LONG, filename="her" * 60)
+    payload = save(site.lake, b"new", begun).payload
+    first = commit_key(begun.log, 1)
+    commit = site.store.get(first)
+    site.store.delete(first)
+
+    def meanwhile() -> None:
+        site.store.put_if_absent(first, commit)
+
+    published = Nth("put", holding="manifests/")
+    with site.open(lambda inner: InterruptedStore(inner, published, meanwhile)) as eraser:
+        receipt = erase_user(eraser, APP, "ana")
+    assert receipt.finish(site.open()).status == "done"
+    assert objects(site.store, begun) == [payload]
+    assert payloads(site.open(), begun) == {0: b"new"}
+
+
+def test_what_was_begun_anew_can_be_deleted(site: Site) -> None:
+    """Of an artifact that was erased once, saved again, packed and deleted, nothing stays."""
+    erase(site)
+    with site.open() as lake:
+        save(lake, SECRET + b" new", SHARED)
+        compact(lake)
+        lake.artifacts.delete(SHARED)
+    for _ in range(5):
+        site.pass_grace()
+        sweep(site.lake)
+        compact(site.lake)
+    assert objects(site.store, SHARED) == site.stored(SHARED.log) == []
+    assert left(site) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -219,13 +220,17 @@ def test_as_of(site: Site) -> None:
             assert found == [(n, number + 1, n == number) for n in range(number + 1)]
 
 
-def test_damaged_commits_hide_their_artifact(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("filename", ["report.pdf", "r" * 150])
+def test_damaged_commits_hide_their_artifact(
+    site: Site, caplog: pytest.LogCaptureFixture, filename: str
+) -> None:
     """It is not shown as it was before, is named once, and is back when it is mended."""
-    save(site.lake, b"0")
+    report = replace(REPORT, filename=filename)
+    save(site.lake, b"0", report)
     save(site.lake, b"0", OTHER)
     compact(site.lake)
-    save(site.lake, b"1")
-    key = commit_key(REPORT.log, 2)
+    save(site.lake, b"1", report)
+    key = commit_key(report.log, 2)
     body = site.store.get(key)
     site.store.delete(key)
     site.store.put_if_absent(key, body[:-8])
@@ -236,9 +241,7 @@ def test_damaged_commits_hide_their_artifact(site: Site, caplog: pytest.LogCaptu
         assert caplog.text.count(key) == 1
         site.store.delete(key)
         site.store.put_if_absent(key, body)
-        assert lake.sql(query).fetchall() == [
-            ("other.txt", 0), ("report.pdf", 0), ("report.pdf", 1),
-        ]  # fmt: skip
+        assert lake.sql(query).fetchall() == [("other.txt", 0), (filename, 0), (filename, 1)]
 
 
 def test_damaged_runs_hide_the_artifacts_of_their_app(

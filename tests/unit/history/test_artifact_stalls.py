@@ -120,6 +120,15 @@ def test_a_slow_commit_is_confirmed(site: Site) -> None:
     assert payloads(site.lake()) == {0: b"one"}
 
 
+def test_a_slow_commit_that_cannot_be_confirmed(site: Site) -> None:
+    """It stands: its saver hears that nobody knows, not that nothing was saved."""
+    slow = SlowStore(site.store, put_of(1), site.clock, after=LIMIT)
+    saver = site.lake(FailingStore(slow, Nth("list", nth=2, holding=REPORT.log)))
+    with pytest.raises(UnknownOutcomeError, match="list the versions"):
+        save(saver)
+    assert payloads(site.lake()) == {0: b"one"}
+
+
 @pytest.mark.parametrize("parts", [False, True], ids=["bytes", "parts"])
 @pytest.mark.parametrize("passed", [False, True], ids=["refused", "passed over"])
 def test_a_payload_that_was_named_is_stored_again(site: Site, parts: bool, passed: bool) -> None:

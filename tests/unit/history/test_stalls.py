@@ -321,3 +321,13 @@ def test_a_reader_that_stalls_begins_again(world: World) -> None:
         store = InterruptedStore(world.store, nth, lambda: overtake(world, others), when="after")
         events = world.host(store).events()
         assert events == world.host().events()
+
+
+def test_a_slow_commit_that_cannot_be_confirmed(world: World) -> None:
+    """It stands: its writer hears that nobody knows, not that nothing was stored."""
+    marker = world.host().create()
+    slow = SlowStore(world.store, put_of(2), world.clock, after=LIMIT)
+    writer = world.host(FailingStore(slow, Nth("list", holding=KEY.log)))
+    with pytest.raises(UnknownOutcomeError):
+        writer.append(marker, said("x"))
+    assert world.host().events() == ["x"]
