@@ -181,7 +181,8 @@ class Artifacts:
     ) -> Saved:
         """Save the next version; when this returns, it is durable. 2 PUT where the name was seen.
 
-        A payload that a living version has is not stored again.
+        A payload that a living version has, and that is still there, is not stored again: 1 HEAD in
+        place of a PUT.
 
         Args:
             key: Names the artifact.
