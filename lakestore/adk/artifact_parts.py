@@ -13,10 +13,11 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_p
 from google.genai import types
 from pydantic import ValidationError
 
-from lakestore.adk.artifact_names import ArtifactInputError, check_reference, refused_alike
+from lakestore.adk.artifact_names import ArtifactInputError, refused_alike
 from lakestore.adk.convert import json_metadata, reason_of, without_unknown
 from lakestore.checks import check_text
 from lakestore.errors import FormatError
+from lakestore.history.artifact_references import REFERENCE, target_of
 from lakestore.history.artifact_uploads import Draft
 from lakestore.log.keys import ArtifactKey, commit_key
 from lakestore.tables.artifacts import Saved
@@ -24,7 +25,6 @@ from lakestore.tables.state import to_json
 
 logger = logging.getLogger(__name__)
 
-REFERENCE = "artifact://"
 _TEXT = "text/plain"
 _TOMBSTONE = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 """What a rewind of ADK saves to say that there was no such artifact yet."""
@@ -124,7 +124,8 @@ def _split(
         if not uri:
             raise ArtifactInputError("an artifact's file_data needs a file_uri")
         if uri.startswith(REFERENCE):
-            check_reference(uri, key, session_id)
+            with refused_alike():
+                target_of(uri, key, session_id)
             mime = None
         return part, None, {"file_uri": uri, "mime_type": mime}
     raise ArtifactInputError("an artifact is a part with inline_data, text or file_data")

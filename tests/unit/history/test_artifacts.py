@@ -255,9 +255,14 @@ def test_a_payload_that_is_gone_or_damaged(site: Site, lake: Lake) -> None:
     body = change(site.store, key, lambda _: b"two")
     with pytest.raises(FormatError, match=key):
         lake.artifacts.read_payload(REPORT, None)
-    site.store.delete(key)
-    with pytest.raises(FormatError, match=key):
-        lake.artifacts.read_payload(REPORT, 0)
+    change(site.store, key, lambda _: b"on")
+    for found in (b"on", None):
+        if found is None:
+            site.store.delete(key)
+        with pytest.raises(FormatError, match=key):
+            lake.artifacts.read_payload(REPORT, 0)
+        with pytest.raises(FormatError, match=key):
+            lake.open_artifact(app_name=APP, user_id="ana", session_id="s1", filename="report.pdf")
     site.store.put_if_absent(key, body)
     assert payloads(lake) == {0: b"one"}
 
