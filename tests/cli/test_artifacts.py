@@ -56,6 +56,7 @@ def test_prune(url: str) -> None:
     assert (report["table"], report["deleted_count"]) == ("artifacts", 1)
     assert run(*before, "--keep-last", "0").exit_code == 2
     assert run(*before, "--scope", "app").exit_code == 2
+    assert "give one" in run(*before, "--latest", "--keep-last", "2").output
     assert run("prune", "sessions", url, "--idle-days", "9", "--latest").exit_code == 2
     with Lake.open(url) as lake:
         assert payloads(lake, REPORT) == {1: b"22"}

@@ -79,7 +79,9 @@ def test_prune_needs_the_right_measure(old_url: str) -> None:
     before = living(old_url)
     for arguments in ([], ["--idle-days", "3"], ["--older-than-days", "0"]):
         assert run("prune", "events", old_url, *arguments, "--yes").exit_code == 2
-    assert run("prune", "sessions", old_url, "--older-than-days", "3", "--yes").exit_code == 2
+    refused = run("prune", "sessions", old_url, "--older-than-days", "3", "--yes")
+    assert refused.exit_code == 2
+    assert "goes by --idle-days, not by --older-than-days" in refused.output
     assert living(old_url) == before
 
 
