@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from lakestore import Lake
-from lakestore.jobs import stats
+from lakestore.jobs import check, compact, stats, sweep
 from lakestore.log.keys import SessionKey
 from lakestore.storage import LocalStore
 from tests.cli.running import run
@@ -38,7 +39,8 @@ def test_stats_count_them(url: str) -> None:
     """Artifacts, and bytes of payloads, of all and of each user; packed or not."""
     for fresh in (2, 0):
         shown = run("stats", url).output
-        assert "files     2 artifacts, 4 B of payloads" in shown
+        assert "files     2 artifacts\n" in shown
+        assert "payloads  3 objects, 4 B, of artifacts and events" in shown
         assert ("commits of 2 artifacts" in shown) == bool(fresh)
         with Lake.open(url, read_only=True) as lake:
             (app,) = stats(lake).apps
@@ -46,6 +48,28 @@ def test_stats_count_them(url: str) -> None:
         assert (app.users["ana"].payloads, app.users["ana"].payload_bytes) == (3, 4)
         assert app.objects == len([it for it in Path(url).rglob("*.*") if it.is_file()]) - 1
         assert run("compact", url).exit_code == 0
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_figures_are_of_what_lives(url: str, packs: bool) -> None:
+    """What was deleted or dropped is counted as what a sweep takes; `check` counts alike."""
+    with Lake.open(url) as lake:
+        if packs:
+            compact(lake)
+        lake.artifacts.delete(SHARED)
+        view = lake.artifacts.load(REPORT)
+        lake.artifacts.prune(view, view.saves[1:])
+        if packs:
+            compact(lake)
+        for _ in range(3):
+            (app,) = stats(lake).apps
+            total = app.total
+            assert (total.artifacts, total.payloads, total.payload_bytes) == (1, 1, 2)
+            assert (app.users["ana"].artifacts, app.users["ana"].payloads) == (1, 1)
+            assert check(lake).artifacts == 1
+            # The names of payloads that go are commits, of which older ones go in turn.
+            assert sweep(lake, grace=timedelta(0)).objects == total.covered_objects
+        assert total.covered_objects == 0
 
 
 def test_prune(url: str) -> None:

@@ -97,7 +97,7 @@ def test_erase_prints_a_receipt(tmp_path: Path) -> None:
     erased = run("erase", url, *scope, "--yes")
     assert erased.exit_code == 0
     assert re.match(
-        r"erased \d+ sessions and \d+ artifacts; \d+ objects deleted; pending\n"
+        r"erased \d+ sessions and \d+ artifacts, deleted ones too; \d+ objects deleted; pending\n"
         r"pending: what .* may still land;"
         r" from 2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d UTC on the same command looks once more\n",
         erased.output,

@@ -235,7 +235,7 @@ def test_bytes_beside_events_are_counted_and_checked(tmp_path: Path) -> None:
     lake = PayloadLake(LocalStore(tmp_path / "lake"))
     lake.show(lake.create(), image(1))
     url, (key,) = str(tmp_path / "lake"), lake.objects
-    assert "  payloads  1 object, 500 B: bytes beside events" in run("stats", url).output
+    assert "  payloads  1 object, 500 B, of artifacts and events" in run("stats", url).output
     path = tmp_path / "lake" / key
     path.write_bytes(path.read_bytes()[::-1])
     assert run("check", url).exit_code == 0

@@ -89,7 +89,6 @@ def test_what_may_not_be_loaded(calls: list[Call]) -> None:
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        ("pruned versions do not live", 41),
         ("artifacts are erased", 3),
         ("saves know a young view", 23),
     ],
