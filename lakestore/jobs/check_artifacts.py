@@ -142,7 +142,11 @@ class ArtifactCheck:
         for saved in {it.payload: it for it in view.saves if it.payload}.values():
             problem = self._problem(saved, listed)
             if problem:
-                cost = "versions that have it cannot be loaded"
+                having = [
+                    str(it.artifact_version) for it in view.saves if it.payload == saved.payload
+                ]
+                versions = ("version " if len(having) == 1 else "versions ") + ", ".join(having)
+                cost = f"it cannot be loaded as {view.key.filename!r}, {versions}"
                 yield Finding("lost", "damaged payload", saved.payload or "", problem, cost, COPY)
 
     def _problem(self, saved: Saved, listed: Mapping[str, StoredObject]) -> str:

@@ -85,6 +85,17 @@ def test_payloads(site: Site, packs: bool) -> None:
     site.store.put_if_absent(first, body)
 
 
+def test_whose_payload_it_is(site: Site) -> None:
+    """A finding says which versions of which file suffer, however the name is written in keys."""
+    name = ArtifactKey(APP, "ana", "s1", "Été\x1b[2J.pdf")
+    for body in (b"0", b"1", b"0"):
+        saved = save(site.lake, body, name)
+    assert saved.payload
+    site.store.delete(saved.payload)
+    (finding,) = check(site.lake).findings
+    assert finding.cost == r"it cannot be loaded as 'Été\x1b[2J.pdf', versions 0, 2"
+
+
 def test_orphans(site: Site) -> None:
     """A payload of a saver that died is noted once it is old, and no more once it is named."""
     lost = payload_key(REPORT.objects, "0" * 16, "report.pdf")
