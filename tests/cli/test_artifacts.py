@@ -7,14 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from google.genai import types
 
 from lakestore import Lake
 from lakestore.jobs import check, compact, stats, sweep
 from lakestore.log.keys import SessionKey
 from lakestore.storage import LocalStore
 from tests.cli.running import run
-from tests.support.artifacts import APP, REPORT, SHARED, payloads, save
+from tests.support.artifacts import APP, OTHER, REPORT, SHARED, payloads, save
 from tests.support.clocks import ManualClock
+from tests.support.payloads import PayloadLake, image
 
 
 @pytest.fixture
@@ -33,6 +35,40 @@ def test_show_names_them(url: str) -> None:
     shown = run("show", url, "s1").output
     assert "report.pdf      2 versions, 2 B, application/pdf\n" in shown
     assert "user:notes.txt  1 version, 1 B\n" in shown
+
+
+def test_show_says_what_is_not_there(url: str) -> None:
+    """A payload that is lost or cut, and a file that a rewind has taken away."""
+    store = LocalStore(url)
+    with Lake.open(url) as lake:
+        gone, cut = save(lake, b"3").payload or "", save(lake, b"4", SHARED).payload or ""
+        save(lake, b"", OTHER, mime_type="application/octet-stream")
+    store.delete(gone)
+    store.delete(cut)
+    store.put_if_absent(cut, b"four")
+    shown = run("show", url, "s1").output
+    assert "report.pdf      3 versions, 1 B, lost\n" in shown
+    assert "user:notes.txt  2 versions, 1 B, damaged\n" in shown
+    taken = "1 version, 0 B, application/octet-stream, taken away by a rewind, or empty"
+    assert f"other.txt       {taken}\n" in shown
+
+
+def test_show_tells_of_inline_bytes(tmp_path: Path) -> None:
+    """How many they are, also in what a tool answered, beside the event or in it; or are lost."""
+    lake = PayloadLake(LocalStore(tmp_path / "lake"))
+    session = lake.create()
+    part = types.FunctionResponsePart(
+        inline_data=types.FunctionResponseBlob(mime_type="image/gif", data=b"x" * 7)
+    )
+    answer = types.FunctionResponse(name="draw", response={}, parts=[part])
+    lake.show(session, image(1), image(2, 8), types.Part(function_response=answer))
+    for lost in ("", ", lost"):
+        shown = run("show", str(tmp_path / "lake"), session.id).output
+        assert f"[image/png, 500 B{lost}]" in shown
+        assert "[image/png, 8 B]" in shown
+        assert "[image/gif, 7 B]" in shown
+        for key in lake.objects:
+            lake.store.delete(key)
 
 
 def test_stats_count_them(url: str) -> None:
