@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ from lakestore.errors import FormatError
 from lakestore.history.artifact_references import REFERENCE, target_of
 from lakestore.history.artifact_uploads import Draft
 from lakestore.log.keys import ArtifactKey, commit_key
+from lakestore.log.mime_types import extension_of, type_of
 from lakestore.tables.artifacts import Saved
 from lakestore.tables.state import to_json
 
@@ -82,7 +82,7 @@ def prepare_file(
         for name, value in (("mime_type", mime_type), ("display_name", display_name)):
             if value is not None:
                 check_text(name, value)
-    mime_type = mime_type or mimetypes.guess_type(key.filename)[0]
+    mime_type = mime_type or type_of(key.filename)
     blob = types.Blob(mime_type=mime_type, display_name=display_name, data=b"")
     return prepare(types.Part(inline_data=blob), metadata, key, key.session_id).draft
 
@@ -135,8 +135,7 @@ def _described(mime_type: str | None) -> dict[str, Any]:
     """Return what a `Draft` says of a payload of that type."""
     if mime_type is None:
         return {}
-    plain = mime_type.split(";")[0].strip().lower()
-    ending = mimetypes.guess_extension(plain) or ""
+    ending = extension_of(mime_type)
     return {"mime_type": mime_type, "content_type": mime_type, "extension": ending}
 
 
