@@ -23,6 +23,8 @@ from lakestore.analytics import Analytics
 from lakestore.checks import check_flag, check_folder, check_number, check_options, check_texts
 from lakestore.clock import Clock, NewToken, SystemClock, new_token
 from lakestore.errors import InputError, raise_first
+from lakestore.history.artifact_opening import open_payload
+from lakestore.history.artifact_references import Target
 from lakestore.history.artifacts import Artifacts
 from lakestore.history.environment import Environment
 from lakestore.history.sessions import Sessions
@@ -285,7 +287,7 @@ class Lake(Analytics):
     ) -> BufferedReader:
         """Open the payload of an artifact as a binary file that can seek, read range by range.
 
-        Its digest is not looked at, as `load_artifact` does.
+        References are followed as `load_artifact` does, but the digest is not looked at.
 
         Args:
             app_name: The app.
@@ -295,13 +297,14 @@ class Lake(Analytics):
             version: Its number; None for the latest.
 
         Raises:
-            InputError: an argument makes no sense, or the version only points at something.
-            NotFoundError: there is no such version.
-            FormatError: the artifact's log is damaged.
+            InputError: an argument makes no sense, or the version points at something else.
+            NotFoundError: there is no such artifact, or version.
+            FormatError: the artifact's log is damaged, or the payload is gone or cut.
             StorageError: the store failed.
         """
         key = artifact_key(app_name, user_id, filename, session_id)
-        return self.artifacts.open(key, check_version(version))
+        target = Target(key, session_id, check_version(version))
+        return open_payload(self.artifacts, self._store, target)
 
     @override
     def _new_queries(self) -> Queries:

@@ -1,4 +1,4 @@
-"""Names of artifacts and references to them, as ADK has them. Owns what of these is refused."""
+"""Names of artifacts, as ADK has them. Owns what of these is refused."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from google.adk.artifacts import artifact_util
-from google.adk.artifacts.artifact_util import ParsedArtifactUri
 from google.adk.errors.input_validation_error import InputValidationError
 
 from lakestore.errors import InputError
 from lakestore.log.filenames import artifact_key
 from lakestore.log.ids import check_id
 from lakestore.log.keys import ArtifactKey
-
-MOST_REFERENCES = 5
-"""How many references a lookup follows, as in ADK's services."""
 
 
 class ArtifactInputError(InputError, InputValidationError):
@@ -71,38 +67,3 @@ def _check_segments(**ids: str | None) -> None:
                     " a `..` segment, or with a separator and apps, users, sessions, artifacts or"
                     " versions as a segment"
                 ) from None
-
-
-def check_reference(
-    file_uri: str, key: ArtifactKey, session_id: str | None, left: int = MOST_REFERENCES
-) -> ParsedArtifactUri:
-    """Return what a reference points at, sure that whoever means `key` may see it.
-
-    Args:
-        file_uri: Begins with `artifact://`.
-        key: The artifact that holds the reference.
-        session_id: The session of whoever saves or loads it.
-        left: How many references may still be followed.
-
-    Raises:
-        ArtifactInputError: it is malformed, out of scope, or one of too many.
-    """
-    if left <= 0:
-        raise ArtifactInputError(f"references lead on and on: more than {MOST_REFERENCES}")
-    try:
-        found = artifact_util.parse_artifact_uri(file_uri)
-    except ValueError:  # a version of more digits than Python reads
-        found = None
-    if found is None:
-        raise ArtifactInputError(
-            "a reference is artifact://apps/<app>/users/<user>/[sessions/<session>/]"
-            "artifacts/<name>/versions/<number>"
-        )
-    try:
-        artifact_util.validate_artifact_reference_scope(
-            app_name=key.app_name, user_id=key.user_id, session_id=session_id, parsed_uri=found
-        )
-    except InputValidationError as error:
-        raise ArtifactInputError(str(error)) from error
-    checked_key(found.app_name, found.user_id, found.filename, found.session_id)
-    return found

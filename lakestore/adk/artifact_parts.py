@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,18 +12,19 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_p
 from google.genai import types
 from pydantic import ValidationError
 
-from lakestore.adk.artifact_names import ArtifactInputError, check_reference, refused_alike
+from lakestore.adk.artifact_names import ArtifactInputError, refused_alike
 from lakestore.adk.convert import json_metadata, reason_of, without_unknown
 from lakestore.checks import check_text
 from lakestore.errors import FormatError
+from lakestore.history.artifact_references import REFERENCE, target_of
 from lakestore.history.artifact_uploads import Draft
 from lakestore.log.keys import ArtifactKey, commit_key
+from lakestore.log.mime_types import extension_of, type_of
 from lakestore.tables.artifacts import Saved
 from lakestore.tables.state import to_json
 
 logger = logging.getLogger(__name__)
 
-REFERENCE = "artifact://"
 _TEXT = "text/plain"
 _TOMBSTONE = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 """What a rewind of ADK saves to say that there was no such artifact yet."""
@@ -84,7 +84,7 @@ def prepare_file(
         for name, value in (("mime_type", mime_type), ("display_name", display_name)):
             if value is not None:
                 check_text(name, value)
-    mime_type = mime_type or mimetypes.guess_type(key.filename)[0]
+    mime_type = mime_type or type_of(key.filename)
     blob = types.Blob(mime_type=mime_type, display_name=display_name, data=b"")
     return prepare(types.Part(inline_data=blob), metadata, key, key.session_id).draft
 
@@ -141,7 +141,8 @@ def _split(
         if not uri:
             raise ArtifactInputError("an artifact's file_data needs a file_uri")
         if uri.startswith(REFERENCE):
-            check_reference(uri, key, session_id)
+            with refused_alike():
+                target_of(uri, key, session_id)
             mime = None
         return part, None, {"file_uri": uri, "mime_type": mime}
     raise ArtifactInputError("an artifact is a part with inline_data, text or file_data")
@@ -151,8 +152,7 @@ def _described(mime_type: str | None) -> dict[str, Any]:
     """Return what a `Draft` says of a payload of that type."""
     if mime_type is None:
         return {}
-    plain = mime_type.split(";")[0].strip().lower()
-    ending = mimetypes.guess_extension(plain) or ""
+    ending = extension_of(mime_type)
     return {"mime_type": mime_type, "content_type": mime_type, "extension": ending}
 
 

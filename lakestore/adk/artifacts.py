@@ -73,7 +73,8 @@ class LakeArtifactService(BaseArtifactService):
         """Save the next version of an artifact; return its number, from 0.
 
         Parallel savers get numbers one after another. Content that a version of this artifact has
-        is not stored again. Costs 2 PUT where the process has seen the name before.
+        is not stored again, if it is still there. Costs 2 PUT where the process has seen the name
+        before.
 
         Args:
             app_name: The app.

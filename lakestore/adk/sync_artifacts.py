@@ -13,14 +13,11 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from google.genai import types
 
 from lakestore.adk.artifact_names import (
-    MOST_REFERENCES,
-    check_reference,
     check_scope,
     checked_key,
     refused_alike,
 )
 from lakestore.adk.artifact_parts import (
-    REFERENCE,
     Prepared,
     part_of,
     prepare,
@@ -30,6 +27,7 @@ from lakestore.adk.artifact_parts import (
 from lakestore.adk.artifact_sources import Source, opened
 from lakestore.checks import check_seconds
 from lakestore.errors import InputError, ReadOnlyError
+from lakestore.history.artifact_references import Target, followed
 from lakestore.lake import Lake
 from lakestore.log.filenames import check_version
 from lakestore.log.keys import ArtifactKey
@@ -206,12 +204,6 @@ def _follow(
     look: Callable[[ArtifactKey, int | None], _Found],
 ) -> tuple[Saved, bytes, ArtifactKey] | None:
     """Return the version that a caller means, where references lead, and whose it is."""
-    left = MOST_REFERENCES
-    while (found := look(key, version)) is not None:
-        saved, body = found
-        if saved.file_uri is None or not saved.file_uri.startswith(REFERENCE):
-            return saved, body, key
-        target = check_reference(saved.file_uri, key, session_id, left)
-        key = checked_key(target.app_name, target.user_id, target.filename, target.session_id)
-        session_id, version, left = target.session_id, target.version, left - 1
-    return None
+    with refused_alike():
+        target, found = followed(Target(key, session_id, version), look)
+    return None if found is None else (*found, target.key)

@@ -20,6 +20,7 @@ from lakestore.history.artifact_view import ArtifactView
 from lakestore.history.environment import Environment
 from lakestore.log.ids import readable_name
 from lakestore.log.keys import ArtifactKey, payload_key
+from lakestore.storage import UnreadableError
 from lakestore.tables.artifacts import Saved
 
 _READ_AT_ONCE = 8 * 2**20
@@ -56,6 +57,8 @@ class Upload:
         self._draft = draft
         self._body = body
         self._stored: str | None = None
+        self._met: set[str] = set()
+        """Payloads of versions that were found whole."""
         self.size = 0
         """Bytes; of parts it is known when they were stored, and so is the digest."""
         self.sha256 = ""
@@ -65,16 +68,17 @@ class Upload:
     def place(self, view: ArtifactView) -> str:
         """Return the key of an object with these bytes that nobody deletes if `view` goes on.
 
-        That of a version that lives in `view` and has the same content, else one of our own: stored
-        now, or once more where what was stored is named as going.
+        That of a version that lives in `view` and has the same content, if it is still there and
+        whole: 1 HEAD. Else one of our own: stored now, or once more where what was stored is named
+        as going.
 
         Raises:
             StorageError: it could not be stored.
         """
         if not isinstance(self._body, bytes) and self._stored is None:
             self._stored = self._put(self._digested(self._body))
-        for saved in view.saves:
-            if saved.payload and self._is_same(saved):
+        for saved in reversed(view.saves):
+            if saved.payload and self._is_same(saved) and self._is_whole(saved.payload):
                 return saved.payload
         if self._stored is None or self._is_named(view):
             self._stored = self._put(self._again())
@@ -83,6 +87,17 @@ class Upload:
     def _is_same(self, saved: Saved) -> bool:
         known = (saved.sha256, saved.size, saved.mime_type)
         return known == (self.sha256, self.size, self._draft.mime_type)
+
+    def _is_whole(self, payload: str) -> bool:
+        """Tell whether a payload that others have stored has its size: it may be lost, or cut."""
+        if payload not in self._met:
+            try:
+                if self._env.store.size(payload) != self.size:
+                    return False
+            except (NotFoundError, UnreadableError):  # to store it again is not wrong
+                return False
+            self._met.add(payload)
+        return True
 
     def _is_named(self, view: ArtifactView) -> bool:
         return view.named is not None and self._stored in view.named.payloads
@@ -93,6 +108,7 @@ class Upload:
         Raises:
             StorageError: it is gone and cannot be stored again.
         """
+        self._met.clear()
         if self._stored is not None:
             try:
                 self._env.store.size(self._stored)

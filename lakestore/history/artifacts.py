@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from hashlib import sha256
-from io import BufferedReader
 
-from lakestore.errors import FormatError, InputError, NotFoundError, UnknownOutcomeError
+from lakestore.errors import FormatError, NotFoundError, UnknownOutcomeError
 from lakestore.history.archive import Archive
 from lakestore.history.artifact_loading import ArtifactLoader, decode_commit, follow
 from lakestore.history.artifact_uploads import Draft, Upload
@@ -24,7 +23,6 @@ from lakestore.history.environment import Environment
 from lakestore.history.refusals import contended
 from lakestore.log.commits import put_commit, standing
 from lakestore.log.keys import ArtifactKey, commit_key
-from lakestore.storage import open_object
 from lakestore.tables.artifacts import ArtifactRow, Commit, Kind, Saved, encode_commit
 
 _ATTEMPTS = 256
@@ -110,21 +108,6 @@ class Artifacts:
             return saved, body
         return None
 
-    def open(self, key: ArtifactKey, version: int | None) -> BufferedReader:
-        """Return the payload of a version, the latest for None, as a file that is read by ranges.
-
-        Raises:
-            NotFoundError: there is no such version.
-            InputError: it has no payload, but points at something.
-            FormatError, StorageError: see `read`.
-        """
-        saved = self.find(key, version)
-        if saved is None:
-            raise NotFoundError(f"there is no such version. log={key.log!r} {version=}")
-        if saved.payload is None:
-            raise InputError(f"this version only points at something. log={key.log!r} {version=}")
-        return open_object(self._env.store, saved.payload, saved.size or 0)
-
     def _ask_payload(self, key: ArtifactKey, version: int | None) -> dict[str, Future[bytes]]:
         """Begin to read the payload, by its key, of what was the version when it was last looked.
 
@@ -181,7 +164,8 @@ class Artifacts:
     ) -> Saved:
         """Save the next version; when this returns, it is durable. 2 PUT where the name was seen.
 
-        A payload that a living version has is not stored again.
+        A payload that a living version has, and that is still there, is not stored again: 1 HEAD in
+        place of a PUT.
 
         Args:
             key: Names the artifact.

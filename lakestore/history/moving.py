@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from mimetypes import MimeTypes
 from types import MappingProxyType
 
 from lakestore.errors import FormatError, NotFoundError
@@ -21,12 +20,11 @@ from lakestore.history.proving import Proofs
 from lakestore.history.view import SessionView
 from lakestore.log.ids import readable_name
 from lakestore.log.keys import SessionKey, app_manifests, object_key, objects_beside
+from lakestore.log.mime_types import extension_of
 from lakestore.storage import UnreadableError
 from lakestore.tables.events import EventRow
 from lakestore.tables.inline import Inline, InlineTexts, decoded
 from lakestore.tables.payloads import Content, Encoding, Payload
-
-_TYPES = MimeTypes()
 
 Digest = tuple[str, int]
 """SHA-256 and size of some bytes."""
@@ -49,7 +47,7 @@ class _Large:
     def name(self) -> str:
         """What people recognise them by."""
         mime_type = (self.inline.mime_type or "").partition(";")[0].strip().lower()
-        ending = _TYPES.guess_extension(mime_type) or ".bin"
+        ending = extension_of(mime_type) or ".bin"
         kind = mime_type.partition("/")[0]
         return readable_name(self.inline.display_name or kind or "data", ending)
 

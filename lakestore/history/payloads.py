@@ -59,8 +59,8 @@ class Payloads:
         """Return what `read` does, with the bytes of events back in place.
 
         Who finds that some are gone begins again: the events were pruned, or the session ended.
-        What is referred to then still, and cannot be had, stays empty, with an error that is
-        logged.
+        What is referred to then still, and cannot be had, stays empty and among the row's payloads,
+        with an error that is logged.
 
         Args:
             read: Returns something, and rows.
@@ -129,7 +129,8 @@ def _filled(row: EventRow, bodies: Mapping[str, bytes]) -> EventRow:
         places = InlineTexts(row.event_json or "{}")
         wanted = [it for it in row.payloads if it.key in bodies]
         texts = {it.path: encoded(bodies[it.key], it.encoding) for it in wanted}
-        return replace(row, event_json=places.with_texts(texts), payloads=())
+        lost = tuple(it for it in row.payloads if it.key not in bodies)
+        return replace(row, event_json=places.with_texts(texts), payloads=lost)
     except (ValueError, KeyError, RecursionError):  # of another program
         keys = [it.key for it in row.payloads]
         logger.error("an event has no place for bytes that it refers to. keys=%r", keys)

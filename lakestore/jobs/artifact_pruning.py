@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from lakestore.errors import FormatError, StorageError
+from lakestore.checks import check_flag, check_number
+from lakestore.errors import FormatError, InputError, StorageError
 from lakestore.history.archive import Place
 from lakestore.history.artifact_loading import key_of
 from lakestore.history.artifact_view import ArtifactView
@@ -47,6 +48,26 @@ class Keeping:
         if self.latest and young == len(saves):
             return ()
         return saves[min(young, max(len(saves) - self.last, 0)) :]
+
+
+def check_keeping(last: object, latest: object, prefix: str = "") -> None:
+    """Refuse what `Keeping` cannot be.
+
+    Args:
+        last: How many versions stay.
+        latest: Whether the latest may go.
+        prefix: What the names of both begin with, where the caller gave them.
+
+    Raises:
+        InputError: one is of another kind, or they contradict each other.
+    """
+    check_number(f"{prefix}keep_last", last, least=1)
+    check_flag(f"{prefix}latest", latest)
+    if latest and last != 1:
+        raise InputError(
+            f"{prefix}latest lets artifacts go of which every version is old, so that"
+            f" {prefix}keep_last keeps nothing: give one of them"
+        )
 
 
 def old_artifacts(lake: Lake, wanted: Wanted, keeping: Keeping, watch: Watch) -> Pruned:

@@ -26,14 +26,16 @@ class Figures:
     fresh_bytes: int = 0
     """Their bytes."""
     covered_objects: int = 0
-    """Commits, rollups and entries that are packed, and of the app old packs, runs and manifests,
-    too: a sweep deletes them in its time."""
+    """Commits, rollups and entries that are packed, of artifacts also commits below a newer one and
+    payloads to which nothing refers, and of the app old packs, runs and manifests, too: a sweep
+    deletes them in its time."""
     covered_bytes: int = 0
     """Their bytes."""
     artifacts: int = 0
-    """Living artifacts, as far as they are packed, and all of which nothing is."""
+    """Living artifacts."""
     payloads: int = 0
-    """Objects with the bytes of artifacts, or of events, beside which they are stored."""
+    """Objects with the bytes of living versions of artifacts, or of events, beside which they are
+    stored."""
     payload_bytes: int = 0
     """Their bytes."""
 

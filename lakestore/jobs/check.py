@@ -44,7 +44,7 @@ class CheckReport:
     events: int
     """Event rows that were read, in packs and logs."""
     artifacts: int
-    """Artifacts that were proven, deleted ones too."""
+    """Living artifacts that were proven."""
     objects: int
     """Objects that were read."""
     findings: Sequence[Finding]

@@ -80,7 +80,7 @@ class ArtifactCheck:
             if found:
                 found = self._check_again(one, found)
             self._look.findings.add(*found)
-            self._look.artifacts += one.log not in rows
+            self._look.artifacts += _lives(one, rows.get(one.log), read)
             self._look.objects += one.objects
 
     def _rows(self, logs: Sequence[str]) -> dict[str, ArtifactRow]:
@@ -124,10 +124,7 @@ class ArtifactCheck:
     def _check(self, one: ListedArtifact, row: ArtifactRow | None, read: Read) -> list[Finding]:
         """Return what is wrong with one artifact."""
         found = [*_of_log(one, row, read)]
-        commit = read.get(one.last)
-        if commit is not None and not isinstance(commit, Commit):
-            return found
-        view = view_of(one, row, commit, 0.0)
+        view = _view(one, row, read)
         if view is None:
             return found
         numbers = [saved.artifact_version for saved in view.saves]
@@ -151,7 +148,11 @@ class ArtifactCheck:
         for saved in {it.payload: it for it in view.saves if it.payload}.values():
             problem = self._problem(saved, listed)
             if problem:
-                cost = "versions that have it cannot be loaded"
+                having = [
+                    str(it.artifact_version) for it in view.saves if it.payload == saved.payload
+                ]
+                versions = ("version " if len(having) == 1 else "versions ") + ", ".join(having)
+                cost = f"it cannot be loaded as {view.key.filename!r}, {versions}"
                 yield Finding("lost", "damaged payload", saved.payload or "", problem, cost, COPY)
 
     def _problem(self, saved: Saved, listed: Mapping[str, StoredObject]) -> str:
@@ -179,7 +180,7 @@ class ArtifactCheck:
         files = self._manifest().table(ARTIFACTS.name).runs
         with_payloads = 0
         for row in self._archive.rows_in(ARTIFACTS, self._look.app, files):
-            self._look.artifacts += 1
+            self._look.artifacts += bool(row.saves)
             with_payloads += _has_payloads(row)
         if with_payloads <= self._met:
             return
@@ -188,6 +189,20 @@ class ArtifactCheck:
             listed = list_artifacts(self._env.store, log.removeprefix(ARTIFACT_LOGS))
             if _has_payloads(row) and next(listed, None) is None:
                 self._look.findings.add(*self._check_again(ListedArtifact(log), []))
+
+
+def _view(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> ArtifactView | None:
+    """Return an artifact as it is now, None where that cannot be told."""
+    commit = read.get(one.last)
+    if commit is not None and not isinstance(commit, Commit):
+        return None
+    return view_of(one, row, commit, 0.0)
+
+
+def _lives(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> int:
+    """Return by how many more artifacts live than what is packed of this one tells."""
+    view = _view(one, row, read)
+    return (view.alive if view else bool(one.commits)) - bool(row and row.saves)
 
 
 def _of_log(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> Iterator[Finding]:

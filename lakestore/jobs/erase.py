@@ -183,6 +183,7 @@ def erase_user(
     found = (eraser.sessions, eraser.artifacts, eraser.memory)
     receipt = EraseReceipt(app_name, user_id, "published", *found)
     if eraser.knows_nothing():
+        eraser.clear_folders()
         status: Status = "pending" if eraser.may_be_under_way() else "done"
         return replace(receipt, status=status, removed_at=lake.clock.wall())
     return _remove(lake, eraser, receipt) if wait else receipt

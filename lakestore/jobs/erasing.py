@@ -35,6 +35,7 @@ from lakestore.log.keys import (
     parse_log,
     run_key,
     user_logs,
+    user_prefixes,
 )
 from lakestore.log.manifests import Manifest, StoredFile
 from lakestore.tables.erased import ErasedRow
@@ -255,7 +256,13 @@ class Eraser:
             with suppress(StorageError):  # it is among what is left
                 self._store.delete(key)
                 removed.append(key)
+        self.clear_folders()
         return tuple(removed), self.found()
+
+    def clear_folders(self) -> None:
+        """Remove the folders of the user that are empty: their names tell of sessions and files."""
+        for prefix in user_prefixes(self._app, self._user):
+            self._store.clear_folders(prefix)
 
     def _removable(self) -> list[str]:
         traces, newest = self._traces(), self._newest()

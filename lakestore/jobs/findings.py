@@ -86,7 +86,7 @@ class Look:
     events: int = 0
     """How many event rows were read."""
     artifacts: int = 0
-    """How many artifacts were proven."""
+    """How many living artifacts were proven."""
     objects: int = 0
     """How many objects were read."""
     damaged: set[str] = field(default_factory=set)

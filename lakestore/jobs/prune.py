@@ -17,7 +17,7 @@ from typing import Literal, TypedDict
 from lakestore.checks import check_choice, check_flag, check_number, check_time
 from lakestore.errors import InputError, ReadOnlyError
 from lakestore.jobs.apps import chosen_apps, for_each
-from lakestore.jobs.artifact_pruning import Keeping, old_artifacts
+from lakestore.jobs.artifact_pruning import Keeping, check_keeping, old_artifacts
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.pruning import (
     Pruned,
@@ -232,7 +232,7 @@ def prune_artifacts(
         app_name: Only this app; None for all.
         user_id: Only this user of that app; None for all.
         session_id: Only artifacts of this session of that user; None for all.
-        latest: Delete artifacts of which every version is old; `keep_last` does not keep them.
+        latest: Delete artifacts of which every version is old; not together with `keep_last`.
         dry_run: Change nothing, and report what would be.
         now: What ages count to; None for this machine's clock, see `prune_sessions`.
         progress: Is called now and then.
@@ -243,8 +243,7 @@ def prune_artifacts(
         StorageError: the store failed; run it again.
     """
     before = instant("older_than_days", older_than_days, now, lake)
-    check_number("keep_last", keep_last, least=1)
-    check_flag("latest", latest)
+    check_keeping(keep_last, latest)
     if session_id is not None and user_id is None:
         raise InputError("session_id names a session of a user: user_id is needed too")
     if session_id is not None:

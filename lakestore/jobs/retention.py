@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from lakestore.checks import check_flag, check_number
+from lakestore.checks import check_number
 from lakestore.errors import InputError
-from lakestore.jobs.artifact_pruning import Keeping, old_artifacts
+from lakestore.jobs.artifact_pruning import Keeping, check_keeping, old_artifacts
 from lakestore.jobs.progress import Watch, unwatched
 from lakestore.jobs.prune import Asked, PruneReport, instant, run_step
 from lakestore.jobs.pruning import (
@@ -53,15 +53,21 @@ class RetentionPolicy:
     artifacts_keep_last: int = 1
     """Of each artifact never the last this many versions."""
     artifacts_latest: bool = False
-    """Whether artifacts go of which every version is old."""
+    """Whether artifacts go of which every version is old; not together with the former."""
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self) if field.name.endswith("_days")):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), least=1)
         check_number("sessions_keep_last", self.sessions_keep_last)
-        check_number("artifacts_keep_last", self.artifacts_keep_last, least=1)
-        check_flag("artifacts_latest", self.artifacts_latest)
+        check_keeping(self.artifacts_keep_last, self.artifacts_latest, "artifacts_")
+        if self.artifacts_older_than_days is None and (
+            self.artifacts_latest or self.artifacts_keep_last != 1
+        ):
+            raise InputError(
+                "artifacts_keep_last and artifacts_latest say what stays of old artifacts:"
+                " artifacts_older_than_days is needed too"
+            )
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> RetentionPolicy:

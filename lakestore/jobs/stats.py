@@ -1,6 +1,7 @@
 """Figures of a lake: what is in it, how much is packed, what compaction and a sweep would gain.
 
-Counts by listings and runs alone; no commit, entry or pack is opened.
+Counts by listings and runs alone; no commit, entry or pack is opened, but the newest commit of each
+artifact that is not packed.
 """
 
 from __future__ import annotations
@@ -169,6 +170,7 @@ def stats(
 ) -> LakeStats:
     """Count what a lake has. A few requests, and more by the thousand objects.
 
+    One more is made for each artifact that is not packed: what of it lives is told by nothing else.
     Of an app with a damaged manifest or run nothing is counted, and why is said.
 
     Args:
@@ -211,6 +213,7 @@ class _Counting:
     def __init__(self, lake: Lake, app: str, users: Users, watch: Watch) -> None:
         self._users = users
         self._watch = watch
+        self._env = lake.environment
         self._store = lake.environment.store
         self._archive = lake.sessions.archive
         self._stats = AppStats(app)
@@ -315,7 +318,7 @@ class _Counting:
 
     def _count_artifacts(self, manifest: Manifest) -> None:
         count_packed(self._archive, manifest, self._both)
-        counted = (self._store, self._archive, manifest, self._stats.app_name, self._both)
+        counted = (self._env, self._archive, manifest, self._stats.app_name, self._both)
         for one, is_fresh in count_listed(*counted):
             self._stats.fresh_artifacts += is_fresh
             for stored in (*one.commits.values(), *one.payloads):

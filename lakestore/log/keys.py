@@ -364,6 +364,13 @@ def user_objects(app_name: str, user_id: str) -> str:
     return f"{app_objects(app_name)}user={encode_id(user_id)}/"
 
 
+def user_prefixes(app_name: str, user_id: str) -> list[str]:
+    """Return the prefixes of all that is a user's alone."""
+    roots = (EVENT_LOGS, EVENT_OBJECTS, ARTIFACT_LOGS, ARTIFACT_OBJECTS)
+    entries = (STATE_ENTRIES, TELEMETRY_ENTRIES, MEMORY_ENTRIES)
+    return [artifacts_of_user(root, app_name, user_id) for root in (*roots, *entries)]
+
+
 def objects_beside(log: str) -> str:
     """Return the prefix of the bytes that were moved out of the events of a session's log."""
     return EVENT_OBJECTS + log.removeprefix(EVENT_LOGS)

@@ -223,7 +223,9 @@ def prune(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Forget old sessions, events, telemetry, memories or artifacts, or state that nobody sets.
+    """Forget old sessions, events, telemetry, memories or files, or state that nobody sets.
+
+    Files are artifacts: old versions go, and of each the latest stays unless --latest is given.
 
     Tells first what would go, and asks. Gone for readers at once; the bytes go with the next
     compact and sweep.
@@ -231,11 +233,8 @@ def prune(
     from lakestore import jobs
     from lakestore.shell.reports import prune_lines, to_json
 
-    name, measure, words = _PRUNED[what]
-    given = {"idle_days": idle_days, "older_than_days": older_than_days}
-    days = given.pop(measure)
-    if days is None or any(value is not None for value in given.values()):
-        raise click.UsageError(f"`prune {what}` needs --{measure.replace('_', '-')} alone: {words}")
+    name, measure, _ = _PRUNED[what]
+    days = _days(what, {"idle_days": idle_days, "older_than_days": older_than_days})
     special = {"scope": scope, "keep_last": keep_last, "latest": latest}
     more = {name: value for name, value in special.items() if value}
     _check_pruned(what, app_name, user_id, list(more), where)
@@ -255,6 +254,17 @@ def prune(
     print_lines([to_json(report)] if as_json else prune_lines(report))
 
 
+def _days(what: str, given: dict[str, int | None]) -> int:
+    """Return after how many days it is pruned, sure that no other measure is given."""
+    _, measure, words = _PRUNED[what]
+    days = given.pop(measure)
+    ((other, of_another),) = given.items()
+    if days is None or of_another is not None:
+        option, other = (f"--{name.replace('_', '-')}" for name in (measure, other))
+        raise click.UsageError(f"`prune {what}` goes by {option}, not by {other}: {words}")
+    return days
+
+
 def _check_pruned(
     what: str,
     app_name: str | None,
@@ -265,6 +275,8 @@ def _check_pruned(
     """Refuse options that make no sense for what is to be pruned."""
     if user_id is not None and not (app_name and user_id):
         raise click.UsageError("--user names a user of an app: give its --app, too")
+    if {"keep_last", "latest"} <= set(special):
+        raise click.UsageError("--latest deletes whole artifacts, --keep-last keeps some: give one")
     for name in special:
         if what != _SPECIAL[name]:
             option = name.replace("_", "-")
@@ -293,7 +305,7 @@ def erase(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Erase a user: all sessions, state and memory, every byte.
+    """Erase a user: all sessions, files (artifacts), state and memory, every byte.
 
     Nothing of it is read from when that is published. Then it waits, twice the lake's view age
     limit, 10 minutes as a rule: until then readers may still need the bytes, which it deletes
@@ -317,7 +329,8 @@ def erase(
             words = plural(known, "living session") if known else "no living session is known"
             takes = duration(2 * limits.view_age + (limits.grace if wait else 0))
             user = visible(f"{user_id!r} of {app_name!r}")
-            ask(f"Erase the user {user} from {shown_url(url)}: {words}, takes {takes}?", yes=yes)
+            what = f"all sessions, files, state and memory of the user {user}"
+            ask(f"Erase {what} from {shown_url(url)}: {words}, takes {takes}?", yes=yes)
         with watched(lake, where) as how:
             now_stands("the user may be erased in part; the same command does the rest")
             receipt = erase_user(lake, app_name, user_id, wait=False, **how)

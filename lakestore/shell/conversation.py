@@ -19,6 +19,8 @@ from lakestore.tables.thin import field
 
 JsonObject = Mapping[str, Any]
 
+LOST = "lakestore:lost"
+"""Under this an object with inline bytes has how many they were, where they cannot be had."""
 _SHORTENED = 240
 """Letters of a tool's arguments or answer that are shown unless all are asked for."""
 _WIDEST_AUTHOR = 20
@@ -134,6 +136,8 @@ def _part(part: JsonObject, full: bool) -> Iterator[_Styled]:
             f"{'✗' if failed else '←'} {field(answer, 'name')}: {_json(field(answer, 'response'))}"
         )
         yield _shorten(text, full), _ERROR if failed else _TOOL
+        for each in _list(field(answer, "parts")):
+            yield from _attachments(_object(each))
     if code := _object(field(part, "executable_code")):
         yield f"[code] {field(code, 'code')}", _PLAIN
     if result := _object(field(part, "code_execution_result")):
@@ -143,11 +147,16 @@ def _part(part: JsonObject, full: bool) -> Iterator[_Styled]:
 
 def _attachments(part: JsonObject) -> Iterator[_Styled]:
     if blob := _object(field(part, "inline_data")):
-        # Base64 writes three bytes as four letters.
-        size = byte_size(len(str(field(blob, "data") or "")) * 3 // 4)
-        yield f"[{field(blob, 'mime_type') or 'data'}, {size}]", _PLAIN
+        yield f"[{field(blob, 'mime_type') or 'data'}, {_size(blob)}]", _PLAIN
     if file := _object(field(part, "file_data")):
         yield f"[{field(file, 'mime_type') or 'file'}, {field(file, 'file_uri')}]", _PLAIN
+
+
+def _size(blob: JsonObject) -> str:
+    if LOST in blob:
+        return f"{byte_size(blob[LOST])}, lost"
+    # Base64 writes three bytes as four letters, and fills up the last four.
+    return byte_size(len(str(field(blob, "data") or "").rstrip("=")) * 3 // 4)
 
 
 def _action_lines(actions: JsonObject, full: bool, turns: Mapping[str, int]) -> Iterator[str]:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
 
 from lakestore.errors import InputError, NotFoundError
+from lakestore.history.artifact_view import ArtifactView
+from lakestore.history.environment import Environment
 from lakestore.history.reading import ALL, Found
 from lakestore.history.runs import ARTIFACTS, LAST
 from lakestore.jobs.artifact_listings import list_artifacts
 from lakestore.lake import Lake
 from lakestore.log.keys import Scope, SessionKey, app_manifests, artifacts_of_user
-from lakestore.shell.conversation import Conversation
+from lakestore.shell.conversation import LOST, Conversation
 from lakestore.shell.text import byte_size, plural
+from lakestore.storage import UnreadableError
 from lakestore.tables.artifacts import Saved
 from lakestore.tables.events import EventRow
 from lakestore.tables.state import APP_PREFIX, USER_PREFIX
+
+_TAKEN_AWAY = "application/octet-stream"
 
 
 def find_session(
@@ -101,14 +108,51 @@ def read_conversation(lake: Lake, key: SessionKey) -> Conversation:
         if scope in found.folds:
             shared = found.folds[scope].values()
             state |= {prefix + name: value for name, value in shared.items()}
-    events = [json.loads(row.event_json or "{}") for row in rows]
+    events = [_event(row) for row in rows]
+    return Conversation(
+        key.app_name, key.user_id, key.session_id, events, state, _read_files(lake, key)
+    )
+
+
+def _event(row: EventRow) -> Any:
+    """Return an event, in which is noted what of its bytes is lost."""
+    event = json.loads(row.event_json or "{}")
+    for payload in row.payloads:
+        with suppress(LookupError, TypeError, ValueError):  # it leads nowhere
+            holder = event
+            for step in payload.path.split("/")[1:-1]:
+                name = step.replace("~1", "/").replace("~0", "~")
+                holder = holder[int(name)] if isinstance(holder, list) else holder[name]
+            holder[LOST] = payload.size
+    return event
+
+
+def _read_files(lake: Lake, key: SessionKey) -> dict[str, str]:
+    """Return what there is to say of the files of a session and its user, by their names."""
+    env = lake.environment
     views = lake.artifacts.views(key.app_name, key.user_id, key.session_id)
-    files = {view.key.filename: _told(view.saves) for view in views}
-    return Conversation(key.app_name, key.user_id, key.session_id, events, state, files)
+
+    def told(view: ArtifactView) -> str:
+        last = view.saves[-1]
+        return ", ".join(filter(None, (plural(len(view.saves), "version"), *_told(env, last))))
+
+    found = env.pool.map(told, views, near=env.store.near)
+    return {view.key.filename: words for view, words in zip(views, found, strict=True)}
 
 
-def _told(saves: Sequence[Saved]) -> str:
-    """Return how many versions of an artifact there are, and what the last one is."""
-    last = saves[-1]
-    what = last.file_uri if last.size is None else byte_size(last.size)
-    return ", ".join(filter(None, (plural(len(saves), "version"), what, last.mime_type)))
+def _told(env: Environment, last: Saved) -> Iterator[str | None]:
+    """Yield what the last version of an artifact is, and whether it is there."""
+    if last.payload is None:
+        yield last.file_uri
+        yield last.mime_type
+        return
+    yield byte_size(last.size or 0)
+    yield last.mime_type
+    try:
+        if env.store.size(last.payload) != last.size:
+            yield "damaged"
+    except (NotFoundError, UnreadableError):
+        yield "lost"
+    # So does a rewind of ADK's say that there was no such file yet.
+    if not last.size and last.mime_type == _TAKEN_AWAY:
+        yield "taken away by a rewind, or empty"

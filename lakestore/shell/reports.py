@@ -83,7 +83,7 @@ def second_look(receipt: Any, grace: float) -> str:
 def _erased(receipt: Any) -> str:
     return (
         f"erased {plural(len(receipt.sessions), 'session')}"
-        f" and {plural(len(receipt.artifacts), 'artifact')};"
+        f" and {plural(len(receipt.artifacts), 'artifact')}, deleted ones too;"
         f" {plural(len(receipt.removed), 'object')} deleted; {receipt.status}"
     )
 

@@ -40,13 +40,15 @@ _ITS_OWN = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.EIO)
 """Errors that tell something of one file or folder, and nothing of the others."""
 _FOLDERS_REMEMBERED = 16_384
 _DEEPEST = 16
+_LINKS = 3
 
 
 class LocalStore(ObjectStore):
     """Objects as files below a folder, which is made when the first object is.
 
-    Folders are never removed and half-written files live in `.tmp/`, which no listing shows; those
-    of killed writers go when a later process first writes.
+    Folders stay when they are empty, but for those that `clear_folders` is told of. Half-written
+    files live in `.tmp/`, which no listing shows; those of killed writers go when a later process
+    first writes.
     """
 
     near = True
@@ -100,19 +102,46 @@ class LocalStore(ObjectStore):
     def clear_leftovers(self, grace: float) -> None:
         self._grace = grace
 
+    @override
+    def clear_folders(self, prefix: str) -> None:
+        for folder, _, _ in os.walk(self._path(prefix.rstrip("/")), topdown=False):
+            with suppress(OSError):  # it is not empty, or not ours to remove
+                os.rmdir(folder)
+                self._durable.pop(folder, None)
+
     def _link(self, aside: str, path: str, key: str) -> None:
+        """Give a file its name.
+
+        Its folder may be empty, and go as soon as it is made: it is made once more, with all that
+        may have gone with it.
+        """
+        for attempt in range(1, _LINKS + 1):
+            try:
+                self._link_once(aside, path, key)
+                return
+            except _NOT_THERE as error:
+                if attempt == _LINKS:
+                    raise _failed("write", key, error) from error
+                self._durable.clear()
+
+    def _link_once(self, aside: str, path: str, key: str) -> None:
         folder = os.path.dirname(path)
         try:
             if folder not in self._durable or not os.path.isdir(folder):
                 self._make_folder(folder)
+        except _NOT_THERE:
+            raise
         except OSError as error:
             raise _failed("make the folder of", key, error) from error
         try:
             os.link(aside, path)
         except FileExistsError:
             # Who believes in what is there acknowledges it, perhaps before its creator has.
-            _fsync_folder(folder)
+            with suppress(*_NOT_THERE):  # deleted since, and its folder, too
+                _fsync_folder(folder)
             raise AlreadyExistsError(f"the name is taken. {key=}") from None
+        except _NOT_THERE:
+            raise
         except OSError as error:
             if error.errno not in _CANNOT_LINK:
                 raise _failed("write", key, error) from error

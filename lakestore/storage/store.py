@@ -177,6 +177,14 @@ class ObjectStore(ABC):
             grace: Seconds for which a leftover may still be someone's, by the store's own time.
         """
 
+    def clear_folders(self, prefix: str) -> None:  # noqa: B027 - most stores have no folders
+        """Remove empty folders, whose names are all that is left of what was deleted.
+
+        Args:
+            prefix: That of a folder, ending in `/`: it goes, too, if nothing is below it. What
+                others create there meanwhile stays.
+        """
+
     def close(self) -> None:  # noqa: B027 - most stores hold nothing
         """Release connections. Using the store afterwards is an error of the caller."""
 

@@ -70,6 +70,10 @@ class Wrapper(ObjectStore):
         self._inner.clear_leftovers(grace)
 
     @override
+    def clear_folders(self, prefix: str) -> None:
+        self._inner.clear_folders(prefix)
+
+    @override
     def close(self) -> None:
         self._inner.close()
 
@@ -205,6 +209,10 @@ class ReadOnlyStore(Wrapper):
     @override
     def clear_leftovers(self, grace: float) -> None:
         """Do nothing: there will be no write."""
+
+    @override
+    def clear_folders(self, prefix: str) -> None:
+        raise ReadOnlyError(f"the lake was opened with read_only=True. url={self.url!r}")
 
     @override
     def delete(self, key: str) -> None:

@@ -165,20 +165,36 @@ class ArtifactOwnContract:
             assert file.read() == b""
 
     async def test_what_cannot_be_opened(self, artifacts: Any) -> None:
-        """What is not there is not found; what only points at something is elsewhere."""
+        """The error says what is not there; of a pointer, where it is that is to be opened."""
         from lakestore.errors import InputError, NotFoundError
 
         await save(artifacts, "p", pointer("gs://b/x.png"))
+        await save(artifacts, "to a", reference("a"))
+        await save(artifacts, "to p", reference("p"))
+        await save(artifacts, "user:to p", reference("p"))
         opened = artifacts.lake.open_artifact
-        for name, version, error in (
-            ("a", None, NotFoundError),
-            ("p", 1, NotFoundError),
-            ("p", None, InputError),
-            ("p", "0", InputError),
-            ("../x", None, InputError),
+        for name, version, error, told in (
+            ("a", None, NotFoundError, "no artifact 'a'"),
+            ("p", 1, NotFoundError, "'p' has no version 1: it has 0 to 0"),
+            ("p", None, InputError, "open it there.*gs://b/x.png"),
+            ("p", "0", InputError, "version"),
+            ("to a", None, NotFoundError, "'to a' refers"),
+            ("to p", 0, InputError, "gs://b/x.png"),
+            ("../x", None, InputError, "filename"),
         ):
-            with pytest.raises(error):
+            with pytest.raises(error, match=told):
                 opened(**S1, filename=name, version=version)
+        with pytest.raises(InputError, match="of the same session"):
+            opened(**S2, filename="user:to p")
+
+    async def test_references_are_opened(self, artifacts: Any, elsewhere: Any) -> None:
+        """As when it is loaded, one opens as what it refers to."""
+        await save(artifacts, "a", image(b"zero"))
+        await save(artifacts, "a", reference("a", 0))
+        await save(artifacts, "user:to a", reference("a", 1))
+        for name in ("a", "user:to a"):
+            with elsewhere.lake.open_artifact(**S1, filename=name) as file:
+                assert file.read() == b"zero"
 
     async def test_errors_are_adks_too(self, artifacts: BaseArtifactService) -> None:
         """What is refused is an InputError of ours, and ADK's InputValidationError."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.events import Event
+from google.genai import types
 
-from lakestore import Lake
+from lakestore import Lake, LakeSessionService
 from lakestore.errors import UnknownOutcomeError
 from lakestore.jobs import EraseReceipt, compact, erase_user, sweep
 from lakestore.log.keys import ArtifactKey, SessionKey, commit_key, payload_key
+from lakestore.storage import LocalStore
 from tests.support.artifacts import OTHER, REPORT, SHARED, objects, payloads, save
 from tests.support.erasures import mentions
 from tests.support.faulty_store import InterruptedStore, Nth
@@ -86,6 +90,22 @@ def test_r104_nothing_is_left(site: Site, packs: bool) -> None:
     assert mentions(site.store, '"ana"') == []
     assert shown(site.open(), "Bo") == before
     assert erase(site).is_empty
+
+
+def test_no_folder_has_a_name_of_the_user(tmp_path: Path) -> None:
+    """In a folder, those that held what was erased go with it: their names tell of people."""
+    site = Site(LocalStore(tmp_path / "lake"))
+    for user in ("ana", "ben"):
+        sessions = LakeSessionService(site.lake, payload_threshold=8).sync
+        session = sessions.create_session(app_name=APP, user_id=user, state={"user:a": 1})
+        picture = types.Part(inline_data=types.Blob(mime_type="image/png", data=b"p" * 90))
+        sessions.append_event(session, Event(author=user, content=types.Content(parts=[picture])))
+        save(site.lake, SECRET, ArtifactKey(APP, user, "s1", "report.pdf"))
+    assert erase(site, finish=False).left == ()
+    names = {path.name for path in (tmp_path / "lake").rglob("*")}
+    assert [name for name in names if "ana" in name] == []
+    roots = {path.relative_to(tmp_path).parts[1] for path in tmp_path.rglob("user=ben")}
+    assert roots == {"events", "state", "artifacts"}
 
 
 def test_versions_are_never_used_again(site: Site) -> None:

@@ -146,6 +146,7 @@ def test_now(site: Site) -> None:
         {"older_than_days": 0},
         {"keep_last": 0},
         {"latest": 1},
+        {"latest": True, "keep_last": 2},
         {"user_id": "ana"},
         {"app_name": APP, "session_id": "s1"},
         {"app_name": APP, "user_id": "ana", "session_id": ""},

@@ -141,6 +141,12 @@ def test_a_policy_is_read_from_toml(tmp_path: Path) -> None:
         ('events_older_than_days = "90"', "events_older_than_days"),
         ("user_state_idle_days = 1.5", "user_state_idle_days"),
         ("sessions_keep_last = -1", "sessions_keep_last"),
+        ("artifacts_keep_last = 3", "artifacts_older_than_days is needed"),
+        ("artifacts_latest = true", "artifacts_older_than_days is needed"),
+        (
+            "artifacts_older_than_days = 9\nartifacts_keep_last = 3\nartifacts_latest = true",
+            "artifacts_latest.*give one",
+        ),
         ("[sessions]\nidle_days = 3", "sessions"),
         ("this is no toml", "no TOML"),
     ],

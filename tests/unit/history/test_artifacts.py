@@ -82,6 +82,18 @@ def test_equal_content_of_a_deleted_version_is_stored_anew(site: Site, lake: Lak
     assert len(objects(site.store)) == 2
 
 
+@pytest.mark.parametrize("cut", [False, True], ids=["gone", "cut"])
+def test_equal_content_that_is_lost_is_stored_anew(site: Site, lake: Lake, cut: bool) -> None:
+    """A version refers to a payload only where that is there whole: what is saved can be loaded."""
+    lost = save(lake).payload or ""
+    site.store.delete(lost)
+    if cut:
+        site.store.put_if_absent(lost, b"on")
+    saved = save(site.lake())
+    assert lake.artifacts.read_payload(REPORT, 1) == (saved, b"one")
+    assert save(lake).payload == saved.payload
+
+
 def test_what_raises_midway_saves_nothing(site: Site, lake: Lake) -> None:
     """When the parts of a payload cannot be read, there is no version and no object."""
 
@@ -243,9 +255,14 @@ def test_a_payload_that_is_gone_or_damaged(site: Site, lake: Lake) -> None:
     body = change(site.store, key, lambda _: b"two")
     with pytest.raises(FormatError, match=key):
         lake.artifacts.read_payload(REPORT, None)
-    site.store.delete(key)
-    with pytest.raises(FormatError, match=key):
-        lake.artifacts.read_payload(REPORT, 0)
+    change(site.store, key, lambda _: b"on")
+    for found in (b"on", None):
+        if found is None:
+            site.store.delete(key)
+        with pytest.raises(FormatError, match=key):
+            lake.artifacts.read_payload(REPORT, 0)
+        with pytest.raises(FormatError, match=key):
+            lake.open_artifact(app_name=APP, user_id="ana", session_id="s1", filename="report.pdf")
     site.store.put_if_absent(key, body)
     assert payloads(lake) == {0: b"one"}
 
