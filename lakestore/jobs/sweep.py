@@ -230,7 +230,21 @@ class _AppSweep:
         for _ in range(_ATTEMPTS - 1):
             with suppress(NotFoundError):  # another sweep has a later manifest that is old
                 return self._sweep(orphans)
-        return self._sweep(orphans)
+        try:
+            self._sweep(orphans)
+        except NotFoundError:
+            if not self._is_erased_from():
+                raise
+
+    def _is_erased_from(self) -> bool:
+        """Tell whether what the old manifest names and is gone is named by no newer one.
+
+        An erasure takes what it replaces at once: nothing else goes until its manifest is old.
+        """
+        covering = self._covering(self._age, self._manifests())
+        newest = self._archive.newest(app_manifests(self._app))
+        gone = {key for key, _ in covering.files()} - {one.key for one in self._packed()}
+        return bool(gone) and gone.isdisjoint(key for key, _ in newest.files())
 
     def _forget(self) -> bool:
         """Let manifests name the entries that went no more; tell whether the newest names fewer."""

@@ -283,3 +283,13 @@ def test_what_was_begun_anew_can_be_deleted(site: Site) -> None:
         compact(site.lake)
     assert objects(site.store, SHARED) == site.stored(SHARED.log) == []
     assert left(site) == []
+
+
+def test_a_sweep_soon_after_an_erasure(site: Site) -> None:
+    """It waits for the eraser's manifest to be old, since older ones name what is gone."""
+    site.pass_grace()
+    erase(site, finish=False)
+    assert sweep(site.lake).failures == 0
+    site.pass_grace()
+    report = sweep(site.lake)
+    assert (report.failures, report.deleted["manifests"].objects > 0) == (0, True)

@@ -15,7 +15,7 @@ from lakestore.jobs import prune_events, sweep
 from lakestore.log.keys import SessionKey, commit_key
 from lakestore.storage import ObjectStore
 from tests.support.aging import APP, USER
-from tests.support.faulty_store import AroundStore, InterruptedStore, Kind, Nth
+from tests.support.faulty_store import AroundStore, FailingStore, InterruptedStore, Kind, Nth
 from tests.support.payloads import GRACE, OBJECTS, PayloadLake, image, made_lake
 
 R = TypeVar("R")
@@ -92,6 +92,16 @@ class TestRaces:
         assert event.content is not None
         assert event.content.parts is not None
         assert event.content.parts[0] == image(1)
+
+    def test_a_stall_that_cannot_be_proven_harmless_is_not_acknowledged(
+        self, lake: PayloadLake
+    ) -> None:
+        """The commit stands, so that it is no failure that stored nothing."""
+        nth = Nth("put", holding=commit_key(LOG, 2))
+        slow = InterruptedStore(lake.store, nth, lambda: lake.clock.advance(GRACE))
+        _, append = self.stalled(lake, FailingStore(slow, Nth("list", holding=OBJECTS)))
+        with pytest.raises(UnknownOutcomeError):
+            append()
 
     def test_a_sweep_that_was_overtaken_takes_nothing_acknowledged(self, lake: PayloadLake) -> None:
         """It has seen no commit; its request to delete arrives when the commit has landed."""
