@@ -233,11 +233,17 @@ class Origins:
         return False
 
     def _hold_erased(self, rows: Sequence[ErasedRow]) -> bool:
+        """Tell whether sessions and artifacts have ended that were to be erased.
+
+        What was remembered of their user ends with them, by a time that no log tells: an eraser
+        that has died before it had published leaves it as well.
+        """
         known = self._archive.erased(self._manifest)
         missing = {
             row.digest: row.version
             for row in rows
-            if row.digest not in known or known[row.digest].version < row.version
+            if not row.is_of_time
+            and (row.digest not in known or known[row.digest].version < row.version)
         }
         for logged in LOGGED if missing else ():
             for log, files in list_logs(self._store, logged.logs(self._app)):

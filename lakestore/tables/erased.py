@@ -20,6 +20,9 @@ SCHEMA = pa.schema(
 )
 """One row a session, ascending by `digest`."""
 
+_FIRST_TIME = 10**14
+"""In microseconds, of 1973: no log has so many versions."""
+
 
 @dataclass(frozen=True, slots=True)
 class ErasedRow:
@@ -33,6 +36,11 @@ class ErasedRow:
     """The token of the commit of that version, empty where it is not known."""
     erased_at: int
     """The eraser's clock in microseconds since 1970 UTC: informative."""
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether the version is a time: all goes that was remembered of a user up to then."""
+        return self.version >= _FIRST_TIME
 
 
 def to_table(rows: Sequence[ErasedRow]) -> pa.Table:

@@ -7,17 +7,22 @@ from typing import Any
 
 import pytest
 
-from lakestore.errors import FormatError
+from lakestore import LakeMemoryService
+from lakestore.errors import FormatError, StorageError
+from lakestore.history.archive import ERASED
 from lakestore.jobs import (
     check,
     compact,
+    erase_user,
     prune_events,
     prune_sessions,
     prune_user_state,
     sweep,
 )
-from lakestore.log.keys import Scope, SessionKey, manifest_key, run_key
+from lakestore.log.keys import MANIFESTS, Scope, SessionKey, manifest_key, run_key
+from tests.support.faulty_store import FailingStore, Nth
 from tests.support.histories import said
+from tests.support.rebuilding import entry
 from tests.support.sites import APP, USERS, Site, Work, packed_site
 
 
@@ -266,3 +271,23 @@ def test_what_a_first_job_left_is_swept() -> None:
         sweep(lake)
     assert not left & set(packed(site))
     assert site.answers() == answers
+
+
+def test_what_a_dead_eraser_left_is_no_lost_manifest() -> None:
+    """Sessions have ended by then, and what was remembered is there still: jobs go on."""
+    site = packed_site()
+    whose: dict[str, Any] = {"app_name": APP, "user_id": USERS[0]}
+    remembering = LakeMemoryService(site.lake).sync
+    remembering.add_memory(**whose, memories=[entry("tea", id="m")])
+    dying = site.open(lambda inner: FailingStore(inner, Nth("put", holding=MANIFESTS, nth=3)))
+    with pytest.raises(StorageError):
+        erase_user(dying, APP, USERS[0])
+    assert site.stored(f"/{ERASED.name}/")
+    answers = site.answers()
+    for _ in range(3):
+        site.pass_grace()
+        assert sweep(site.open()).failures == 0
+        compact(site.open())
+    assert site.answers() == answers
+    assert not site.stored(f"/{ERASED.name}/")
+    assert remembering.search_memory(**whose, query="tea").memories

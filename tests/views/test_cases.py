@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.genai import types
 
-from lakestore import Lake
+from lakestore import Lake, LakeArtifactService
 from lakestore.catalog import VIEWS
 from lakestore.jobs import compact
 from lakestore.storage import MemoryStore
@@ -80,6 +81,11 @@ def test_one_session_id_of_many(store: MemoryStore, lake: Lake, view: str) -> No
     put(lake, *(measured(user, "main", app_name=app) for app, user in users))
     for app, user in users:
         memories_of(lake).add_memory(app_name=app, user_id=user, memories=[entry("m", id="main")])
+        files = LakeArtifactService(lake).sync
+        note = types.Part(text="hello")
+        files.save_artifact(
+            app_name=app, user_id=user, session_id="main", filename="note.txt", artifact=note
+        )
     count = f"select app_name, user_id, count(*) from {view} group by all"
     found = {(app, user): number for app, user, number in lake.sql(count).fetchall()}
     assert set(found) == set(users)
