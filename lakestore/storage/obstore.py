@@ -157,7 +157,7 @@ class ObstoreStore(BucketStore):
         # It takes a prefix for a folder, and finds what is deeper, not what begins like it; and it
         # takes no empty parts, which no key has either.
         folder = (self._root + prefix[: prefix.rfind("/") + 1]).partition("//")[0]
-        offset = self._root + start if start else None
+        offset = (self._root + start).partition("//")[0] if start else None
         found = [
             StoredObject(each["path"], each["size"], each["last_modified"].timestamp())
             for batch in obstore.list(self._store, folder or None, offset=offset, chunk_size=1_000)

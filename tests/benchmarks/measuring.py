@@ -49,6 +49,8 @@ class Scale:
     """Bytes of the largest artifact."""
     keys: int
     """Artifacts of one session."""
+    image_sessions: int
+    """Of twenty events, half of them with images."""
 
     def payload_rounds(self, size: int) -> int:
         """Return how often an artifact of so many bytes is saved."""
@@ -56,7 +58,7 @@ class Scale:
 
 
 SMALL = Scale(
-    "small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), (40, 1_500), 300, 12, 2**21, 30
+    "small", 2, 2, 30, 40, 1, 4, 3, 1, 1, ((6, 2), (8, 5)), (40, 1_500), 300, 12, 2**21, 30, 2
 )
 """Shows that everything runs; says nothing about speed."""
 FULL = Scale(
@@ -76,6 +78,7 @@ FULL = Scale(
     2_000,
     2**28,
     10_000,
+    50,
 )
 """The sizes that the targets are about."""
 

@@ -13,9 +13,10 @@ from statistics import median
 import numpy as np
 from google.adk.artifacts import FileArtifactService
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
+from google.adk.events import Event
 from google.genai import types
 
-from lakestore import Lake, LakeArtifactService
+from lakestore import Lake, LakeArtifactService, LakeSessionService
 from lakestore.jobs import compact, sweep
 from tests.benchmarks.measuring import OURS, Figures, Samples, Scale, Stopwatch, take_turns
 from tests.support.buckets_of_adk import gcs_artifacts
@@ -200,7 +201,7 @@ async def test_many_keys(arena: Path, scale: Scale, figures: Figures) -> None:
 _MEMORY = """
 import asyncio, sys
 from pathlib import Path
-from lakestore import Lake, LakeArtifactService
+from lakestore import Lake, LakeArtifactService, LakeSessionService
 from tests.benchmarks.large import peak
 with Lake.open(sys.argv[1]) as lake:
     service = LakeArtifactService(lake)
@@ -227,3 +228,49 @@ def test_memory_of_a_large_file(arena: Path, scale: Scale, figures: Figures) -> 
         f"A file of {size_name(scale.payload)} saved by `save_file` and read by `open_artifact`:"
         f" {more / _MEGABYTE:.0f} MB more memory at most."
     )
+
+
+async def write_images(folder: Path, sessions: int, threshold: int | None) -> None:
+    """Write sessions of twenty events, every second with an image; five images a session."""
+    with Lake.open(folder) as lake:
+        service = LakeSessionService(lake, payload_threshold=threshold)
+        for number in range(sessions):
+            session = await service.create_session(app_name=APP, user_id=USER)
+            images = [content(150_000, number * 5 + each) for each in range(5)]
+            for place in range(20):
+                parts = [types.Part(text=f"event {place}")]
+                if place % 2:
+                    blob = types.Blob(mime_type="image/png", data=images[place // 2 % 5])
+                    parts.append(types.Part(inline_data=blob))
+                event = Event(author="user", content=types.Content(role="user", parts=parts))
+                await service.append_event(session, event)
+
+
+async def test_images_beside_events(arena: Path, scale: Scale, figures: Figures) -> None:
+    """Moved out, an image that is sent twice is stored once, and SQL drags none."""
+    query = "select count(*), sum(length(event_json)) from events"
+    rows = []
+    for name, threshold in (("in events", None), ("beside them", 10_000)):
+        folder = arena / f"images-{threshold}"
+        await write_images(folder, scale.image_sessions, threshold)
+        fresh = bytes_of(folder)
+        with Lake.open(folder) as lake:
+            compact(lake)
+            sweep(lake, grace=0)
+        with Lake.open(folder) as lake:
+            lake.sql("select 1").fetchall()
+            with Stopwatch() as watch:
+                ((count, _),) = lake.sql(query).fetchall()
+        assert count == 20 * scale.image_sessions
+        sizes = " | ".join(f"{size / 1e6:,.1f} MB" for size in (fresh, bytes_of(folder)))
+        rows.append(f"| {name} | {sizes} | {watch.seconds * 1e3:,.0f} ms |")
+    figures.tables.append(
+        f"| {scale.image_sessions} sessions of 20 events, 10 with images of 150 kB, 5 of them new"
+        " | as written | packed and swept | SQL over `event_json` |\n|---|---|---|---|\n"
+        + "\n".join(rows)
+    )
+
+
+def bytes_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -146,10 +146,9 @@ LAKE_CASES = [
     _case("lake-memory", _memory, _memory_by_turn, blocking=True),
     # What the others await; so the rest of it is `make test-slow`'s, too.
     _case("lake-sync", _sync, _sync_by_turn, blocking=False, parts=RACES),
-    # Each rule runs on a bucket by fake-gcs-server; on S3, in `make test`, what races and lost
-    # replies decide, and the rest in `make test-slow`.
+    # On buckets, in `make test`, what races and lost replies decide; the rest in `make test-slow`.
     _bucket_case("lake-s3", "moto", parts=RACES),
     _bucket_case("lake-seaweedfs", "seaweedfs", parts=RACES),
-    _bucket_case("lake-gs", "fake_gcs", payload_threshold=0),
+    _bucket_case("lake-gs", "fake_gcs", payload_threshold=0, parts=RACES),
     _bucket_case("lake-ceph", "ceph", parts=RACES, marker="ceph"),
 ]
