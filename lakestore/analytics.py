@@ -173,6 +173,7 @@ class Analytics(ABC):
         guarded: bool = False,
         as_of: datetime | float | None = None,
         memory_limit: str | None = None,
+        httpfs: bool = False,
     ) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection of its own with all views, as the lake is now.
 
@@ -189,15 +190,20 @@ class Analytics(ABC):
                 by then, each session up to its last commit before the first later one, and alive if
                 it was deleted later. Times are those that writers' clocks gave commits.
             memory_limit: What its database may hold in memory, as DuckDB spells it: `"512MB"`.
+            httpfs: In a bucket, let DuckDB's extension of that name read large packs, from signed
+                addresses, which last 12 hours or as long as the credentials; `refresh` renews them.
+                It is loaded if it is installed, never downloaded. What it reads is not compared
+                with checksums, and damage that it meets is not passed over.
 
         Raises:
             InputError: what was there `as_of` that time is not known any more, for something of it
-                was deleted or pruned and packed since; the error says from when on it is.
+                was deleted or pruned and packed since; the error says from when on it is. Or httpfs
+                is not installed, or this store or its credentials sign nothing.
             StorageError: the store failed.
         """
         limit = None if memory_limit is None else check_text("memory_limit", memory_limit)
-        is_guarded = check_flag("guarded", guarded)
-        return self._asked().connect(guarded=is_guarded, as_of=as_of, memory_limit=limit)
+        how = {"guarded": check_flag("guarded", guarded), "httpfs": check_flag("httpfs", httpfs)}
+        return self._asked().connect(as_of=as_of, memory_limit=limit, **how)
 
     def tried(self, read: Callable[[], R]) -> R:
         """Return what `read` returns, which connects and asks; run it again where it met damage.

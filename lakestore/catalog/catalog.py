@@ -103,6 +103,7 @@ class Catalog:
         cache: Path | None = None,
         memory: Memory = DEFAULT_MEMORY,
         unread: Unread | None = None,
+        httpfs: bool = False,
     ) -> None:
         """Follow the logs in `store`; reads nothing yet.
 
@@ -120,6 +121,10 @@ class Catalog:
             cache: The folder of a file that keeps what was read; see `Cache`.
             as_of: Show what the lake held then, in microseconds since 1970 UTC; see `Past`.
             unread: What of it could not be read, as far as other catalogs know.
+            httpfs: Let DuckDB's extension read large packs.
+
+        Raises:
+            InputError: httpfs cannot be used here.
         """
         self._as_of = as_of
         self._unread = unread or Unread()
@@ -127,6 +132,7 @@ class Catalog:
         self._pid = os.getpid()
         self._store = store
         self._guarded = guarded
+        self._httpfs = httpfs
         self._memory = memory
         self._note_stamp = note_stamp
         self._views = views_with(state_columns)
@@ -147,6 +153,7 @@ class Catalog:
                 views=self._views,
                 memory=self._memory,
                 as_of=self._as_of,
+                httpfs=self._httpfs,
             )
             if self._prices is not None:
                 database.set_prices(self._prices)

@@ -20,6 +20,7 @@ from lakestore.catalog import statements
 from lakestore.catalog.artifact_tables import ArtifactTables
 from lakestore.catalog.beginning import begin
 from lakestore.catalog.changes import PACKED_STATES, changes_of, changes_of_packed
+from lakestore.catalog.httpfs import Httpfs
 from lakestore.catalog.keyed_tables import KeyedTables
 from lakestore.catalog.process import DEFAULT_MEMORY, SETTINGS, Memory, let_go, reading
 from lakestore.catalog.views import VIEWS, View, quoted, uri_macro
@@ -73,6 +74,7 @@ class Database:
         views: Mapping[str, View] = VIEWS,
         memory: Memory = DEFAULT_MEMORY,
         as_of: int | None = None,
+        httpfs: bool = False,
     ) -> None:
         """Make an empty one.
 
@@ -84,6 +86,10 @@ class Database:
             views: What it shows.
             memory: What it may take.
             as_of: Of keyed rows and artifacts, show those that were there then.
+            httpfs: Let DuckDB's extension read large packs.
+
+        Raises:
+            InputError: httpfs cannot be used here; see `Httpfs`.
         """
         self._main = duckdb.connect(":memory:", config={**SETTINGS, **memory.settings(id(self))})
         # For all cursors to come; DuckDB would otherwise show times in the machine's zone.
@@ -95,6 +101,8 @@ class Database:
         self.files = StoreFiles(store, unread)
         """The lake's objects as its queries read them."""
         self._main.register_filesystem(self.files)
+        self.httpfs = Httpfs(self._main, store) if httpfs else None
+        """Where large packs are for DuckDB itself, if it is to read them."""
         self._writer = self._main.cursor()
         self.keyed = KeyedTables(self._writer, as_of)
         self.artifacts = ArtifactTables(self._writer, as_of)

@@ -62,7 +62,7 @@ def inspect(
         StorageError: the store failed, or (`UnreadableError`) it is closed to us.
     """
     read = partial(_read, store, key)
-    if file.size <= WHOLE_BYTES:
+    if is_small(file):
         body = read(0, file.size)
         _compare(key, file, sha256(body).hexdigest())
         footer = body[file.size - file.footer :]
@@ -80,6 +80,11 @@ def inspect(
             f" {key=} start={met[0]} length={met[1]}"
         )
     return Inspected(end, pages, has_payloads(end))
+
+
+def is_small(file: StoredFile) -> bool:
+    """Tell whether `inspect` reads all of an object, which is then kept for queries."""
+    return file.size <= WHOLE_BYTES
 
 
 def _read(store: ObjectStore, key: str, start: int, length: int) -> bytes:

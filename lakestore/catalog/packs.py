@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from lakestore.catalog.database import Database, Scanned
-from lakestore.catalog.inspection import Inspected, inspect, rescue
+from lakestore.catalog.inspection import Inspected, inspect, is_small, rescue
 from lakestore.catalog.source import Source
 from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
 from lakestore.log.keys import (
@@ -125,7 +125,9 @@ class Packs:
         else:
             raise StorageError("packs changed faster than they could be read")
         news = [key for key in damaged if not self._has_part(key)]
-        if news or self._found != self._shown or damaged.keys() != self._harmed.keys():
+        httpfs = self._database.httpfs
+        is_old = httpfs is not None and httpfs.is_old
+        if news or self._found != self._shown or damaged.keys() != self._harmed.keys() or is_old:
             self._tell(damaged)
             self._harmed = damaged
             self._show()
@@ -205,13 +207,15 @@ class Packs:
             return error
 
     def _show(self) -> None:
+        if self._database.httpfs:
+            self._database.httpfs.renew()
         manifests = self._found.values()
         self._database.show_runs([run for manifest in manifests for run in _runs(manifest)])
         packs, parts = [], {}
         for manifest in manifests:
             for pack in manifest.table(_TABLE).packs:
                 key = pack_key(manifest.app_name, _TABLE, pack.id)
-                path, has_payloads = f"{SCHEME}://{key}", key in self._followed.with_payloads
+                path, has_payloads = self._path(key, pack), key in self._followed.with_payloads
                 if key in self._harmed:
                     part = parts[key] = self._part_of(key, pack.id)
                     path, has_payloads = part.path, part.has_payloads
@@ -221,6 +225,11 @@ class Packs:
         if self._read_erased():
             gone = self._gone.get
             self._database.drop_fresh(lambda *ids: gone(log_digest(SessionKey(*ids).log)))
+
+    def _path(self, key: str, pack: StoredFile) -> str:
+        """Return where a query reads a pack; what is known of it whole needs no request."""
+        httpfs = self._database.httpfs
+        return f"{SCHEME}://{key}" if not httpfs or is_small(pack) else httpfs.address(key)
 
     def _part_of(self, key: str, pack: str) -> Part:
         if self._has_part(key):

@@ -83,16 +83,19 @@ class Queries:
         guarded: bool,
         as_of: datetime | float | None = None,
         memory_limit: str | None = None,
+        httpfs: bool = False,
     ) -> duckdb.DuckDBPyConnection:
         """Return a connection of its own, as the lake is now; `guarded` as in `Database`.
 
         Raises:
-            InputError: DuckDB knows no such limit.
+            InputError: DuckDB knows no such limit, or httpfs cannot be used.
         """
+        if httpfs and guarded:
+            raise InputError("a guarded connection reads through the lake alone, without httpfs")
         # DuckDB would let SQL read and write in the folder that it may spill to.
         memory = Memory(memory_limit, spills=not guarded)
         try:
-            catalog = self._made(as_of, guarded=guarded, memory=memory)
+            catalog = self._made(as_of, guarded=guarded, memory=memory, httpfs=httpfs)
         except duckdb.ParserException as error:
             raise InputError(f'memory_limit is like "512MB". given={memory_limit!r}') from error
         return self._connected.hand_out(catalog)

@@ -93,7 +93,7 @@ SEMI JOIN (
 ON segment.app_name = stored.app_name AND segment.user_id = stored.user_id
   AND segment.session_id = stored.session_id
   AND stored.version BETWEEN segment.first_version AND segment.last_version
-  AND ends_with(stored.filename, '/' || segment.pack || '{PACK_ENDING}')
+  AND ends_with(split_part(stored.filename, '?', 1), '/' || segment.pack || '{PACK_ENDING}')
 """
 
 RANGES = """
