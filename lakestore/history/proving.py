@@ -8,8 +8,9 @@ was seen by every sweep that could take what it refers to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
-from lakestore.errors import UnknownOutcomeError
+from lakestore.errors import AlreadyExistsError, UnknownOutcomeError
 from lakestore.history.environment import Environment
 from lakestore.history.view import SessionView
 from lakestore.log.keys import SessionKey, commit_key
@@ -92,12 +93,12 @@ class Proofs:
             StorageError: the store failed.
         """
         version = rows[0].version
-        wanted = {one.key for row in rows for one in row.payloads}
+        wanted = {one.key: one.mime_type for row in rows for one in row.payloads}
         doubtful = {one for one in wanted if not self._is_in_time(key, version, one)}
         if doubtful:
             doubtful -= self._referred_before(load(), version, doubtful)
         for one in doubtful & bodies.keys():
-            self._renew(one, bodies[one])
+            self._renew(one, bodies[one], wanted[one])
         if doubtful:
             raise UnknownOutcomeError(
                 "the commit took so long that bytes which it refers to may have been swept: reload"
@@ -115,7 +116,8 @@ class Proofs:
             and self.holds(view.key, before, content.key, packed)
         }
 
-    def _renew(self, key: str, body: bytes) -> None:
+    def _renew(self, key: str, body: bytes, mime_type: str | None) -> None:
         if self._stored(key) is None:
             self._renewed.add(key)
-            self._env.put_new(key, body)
+            with suppress(AlreadyExistsError):  # another process that looked, too
+                self._env.upload_new(key, [body], mime_type)

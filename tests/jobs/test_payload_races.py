@@ -13,7 +13,7 @@ from typing_extensions import override
 from lakestore.errors import UnknownOutcomeError
 from lakestore.jobs import prune_events, sweep
 from lakestore.log.keys import SessionKey, commit_key
-from lakestore.storage import ObjectStore
+from lakestore.storage import ObjectStore, Upload
 from tests.support.aging import APP, USER
 from tests.support.faulty_store import AroundStore, FailingStore, InterruptedStore, Kind, Nth
 from tests.support.payloads import GRACE, OBJECTS, PayloadLake, image, made_lake
@@ -53,6 +53,19 @@ class HeldDeletes(AroundStore):
         return len(self._held)
 
 
+class TellingStore(AroundStore):
+    """Notes the content type of each upload."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self.content_types: list[str] = []
+
+    @override
+    def open_upload(self, key: str, content_type: str) -> Upload:
+        self.content_types.append(content_type)
+        return super().open_upload(key, content_type)
+
+
 class TestRaces:
     """An event that was acknowledged has its bytes, whoever stalls."""
 
@@ -78,15 +91,17 @@ class TestRaces:
         assert lake.loaded(session).events == session.events
 
     def test_an_append_that_stalls_for_longer_is_not_acknowledged(self, lake: PayloadLake) -> None:
-        """What was swept is put again, so that the event is whole all the same."""
+        """What was swept is put again as what it was, so that the event is whole all the same."""
 
         def stall() -> None:
             assert lake.swept() == 1
 
         nth = Nth("put", holding=commit_key(LOG, 2))
-        session, append = self.stalled(lake, InterruptedStore(lake.store, nth, stall))
+        store = TellingStore(InterruptedStore(lake.store, nth, stall))
+        session, append = self.stalled(lake, store)
         with pytest.raises(UnknownOutcomeError, match="reload"):
             append()
+        assert store.content_types == ["image/png"] * 2
         assert session.events == []
         (event,) = lake.loaded(session).events
         assert event.content is not None

@@ -68,7 +68,7 @@ def _prove(stack: ExitStack) -> None:
 def _again(stack: ExitStack) -> None:
     def prove(self: Proofs, _key: Any, _rows: Any, bodies: Any, _load: Any) -> None:
         for name, body in bodies.items():
-            self._renew(name, body)
+            self._renew(name, body, None)
 
     set_(stack, Proofs, "prove", prove)
 
