@@ -11,6 +11,7 @@ from lakestore.storage import LocalStore, MemoryStore, ObjectStore
 from tests.support.aging import AgingLake
 from tests.support.archives import Site
 from tests.support.clocks import ManualClock
+from tests.support.rebuilding import Remembering
 
 
 @pytest.fixture
@@ -29,3 +30,12 @@ def aging(request: pytest.FixtureRequest, tmp_path: Path) -> AgingLake:
         MemoryStore(clock=clock) if request.param == "memory" else LocalStore(tmp_path / "lake")
     )
     return AgingLake(store, clock)
+
+
+@pytest.fixture
+def kept() -> Iterator[Remembering]:
+    """Two users, two remembered sessions each."""
+    made = Remembering()
+    made.fill()
+    yield made
+    made.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,21 +27,14 @@ from tests.support.aging import APP, USER, AgingLake
 from tests.support.erasures import mentions
 from tests.support.rebuilding import (
     Remembering,
+    Stopped,
     counting,
     entry,
     memories_of,
+    stopping_at,
     summary,
     text_of,
 )
-
-
-@pytest.fixture
-def kept() -> Iterator[Remembering]:
-    """Two users, two remembered sessions each."""
-    made = Remembering()
-    made.fill()
-    yield made
-    made.close()
 
 
 def test_it_gives_what_adding_gives(kept: Remembering) -> None:
@@ -101,113 +92,6 @@ def test_what_was_added_by_hand_stays(kept: Remembering) -> None:
     assert kept.said("ben") == ["tea by hand of app"]
 
 
-def test_an_extractor_makes_what_it_likes(kept: Remembering) -> None:
-    """Entries of no event belong to the session, and the next rebuild replaces them."""
-    report = rebuild_memory(kept.lake, APP, extractor=summary)
-    assert kept.said() == [f"tea summary of s{number}, 4 events" for number in range(2)]
-    assert (report.comparison.vanished, report.comparison.appeared) == (16, 4)
-    assert report.comparison.appeared_first[0].startswith("tea summary of s")
-    again = rebuild_memory(kept.lake, APP, extractor=lambda _: [entry("tea, in short")])
-    assert (again.comparison.before, again.comparison.after) == (4, 4)
-    assert kept.said() == ["tea, in short"] * 2
-    (history,) = {
-        one.session_id
-        for name, _ in kept.found()[:1]
-        for one in kept.memories.get_memory_history(app_name=APP, user_id=USER, memory_id=str(name))
-    } - {"s1"}
-    assert history == "s0"
-
-
-def test_an_entry_with_the_id_of_an_event_is_its_memory(kept: Remembering) -> None:
-    """It keeps author, time and place of the event, and re-adding the session changes it back."""
-
-    def shouted(history: History) -> list[MemoryEntry]:
-        return [
-            entry(part.text.upper(), id=event.id)
-            for event in history.events
-            for part in (event.content and event.content.parts) or ()
-            if part.text
-        ]
-
-    before = kept.found()
-    report = rebuild_memory(kept.lake, APP, extractor=shouted)
-    assert report.comparison.changed == 16
-    assert [name for name, _ in kept.found()] == [name for name, _ in before]
-    (one,) = kept.memories.get_memory_history(
-        app_name=APP, user_id=USER, memory_id=str(before[0][0])
-    )
-    assert (one.author, one.event_id, one.session_id) == ("user", before[0][0], "s0")
-
-
-@pytest.mark.parametrize("how", ["plain", "batches", "async", "async batches", "of a user"])
-def test_extractors_of_every_kind(kept: Remembering, how: str) -> None:
-    """One at a time, in batches, async, for a user at once; also where a loop is running."""
-
-    async def later(history: History) -> list[MemoryEntry]:
-        await asyncio.sleep(0)
-        return summary(history)
-
-    async def later_many(histories: list[History]) -> list[list[MemoryEntry]]:
-        return [await later(history) for history in histories]
-
-    kinds: dict[str, dict[str, Any]] = {
-        "plain": {"extractor": summary},
-        "batches": {"extractor": lambda many: map(summary, many), "batch_size": 3},
-        "async": {"extractor": later},
-        "async batches": {"extractor": later_many, "batch_size": 2},
-        "of a user": {"extractor": summary, "per": "user"},
-    }
-
-    async def in_a_notebook() -> None:
-        rebuild_memory(kept.lake, APP, **kinds[how])
-
-    asyncio.run(in_a_notebook())
-    of_a_user = ["tea summary of None, 8 events"]
-    of_sessions = ["tea summary of s0, 4 events", "tea summary of s1, 4 events"]
-    assert kept.said() == (of_a_user if how == "of a user" else of_sessions)
-
-
-def test_one_session_that_fails_keeps_what_it_had(kept: Remembering) -> None:
-    """Others are replaced; the report names it, with what was raised."""
-
-    def picky(history: History) -> list[MemoryEntry]:
-        if (history.user_id, history.session_id) == (USER, "s1"):
-            raise ValueError("no luck")
-        return summary(history)
-
-    report = rebuild_memory(kept.lake, APP, extractor=picky)
-    (failure,) = report.failures
-    assert "failed=1" in repr(report)
-    assert (failure.user_id, failure.session_id) == (USER, "s1")
-    assert failure.error == "ValueError: no luck"
-    assert [text for text in kept.said() if "summary" in text] == ["tea summary of s0, 4 events"]
-    assert {text[-1] for text in kept.said() if "summary" not in text} == {"1"}
-    assert kept.said("ben") == ["tea summary of s0, 4 events", "tea summary of s1, 4 events"]
-
-
-@pytest.mark.parametrize(
-    ("extractor", "says"),
-    [
-        (lambda _: "tea", "returns a list of MemoryEntry"),
-        (lambda _: ["tea"], "memories are ADK's MemoryEntry"),
-        (lambda _: [entry("tea", timestamp="yesterday")], "ISO 8601"),
-    ],
-)
-def test_what_an_extractor_may_not_return(kept: Remembering, extractor: Any, says: str) -> None:
-    """It fails for that session, in words, and nothing of it is stored."""
-    before = kept.found()
-    report = rebuild_memory(kept.lake, APP, extractor=extractor)
-    assert len(report.failures) == 4
-    assert all(says in failure.error for failure in report.failures)
-    assert kept.found() == before
-
-
-def test_batches_of_another_length_fail(kept: Remembering) -> None:
-    """Nobody could tell whose memories are whose."""
-    report = rebuild_memory(kept.lake, APP, extractor=lambda many: [[]], batch_size=2)
-    assert "one list for each history. histories=2 lists=1" in report.failures[0].error
-
-
 def test_only_one_user(kept: Remembering) -> None:
     """Others keep what they have."""
     before = kept.found("ben")
@@ -242,56 +126,6 @@ def test_a_dry_run_changes_nothing(kept: Remembering) -> None:
     assert list(kept.aging.store.names(MEMORY_DRAFTS)) == []
     with pytest.raises(NotFoundError):
         restore_memory(kept.lake, APP)
-
-
-def test_a_restore_brings_all_back(kept: Remembering) -> None:
-    """What was there before is there again, once; what came since stays."""
-    before = kept.found()
-    rebuild_memory(kept.lake, APP, extractor=summary)
-    kept.by_hand()
-    report = restore_memory(kept.lake, APP)
-    assert (report.comparison.before, report.comparison.after) == (4, 16)
-    assert [one for one in kept.found() if "by hand" not in one[1]] == before
-    assert len(kept.found()) == len(before) + 2
-    with pytest.raises(NotFoundError, match="no rebuild has put memories aside"):
-        restore_memory(kept.lake, APP)
-    assert check(kept.lake).findings == ()
-
-
-def test_one_that_changes_nothing_leaves_what_was_put_aside(kept: Remembering) -> None:
-    """Where every session fails, or there is nothing to look at, the rebuild before is undone."""
-    before = kept.found()
-    rebuild_memory(kept.lake, APP, extractor=summary)
-    assert len(rebuild_memory(kept.lake, APP, extractor=lambda _: None).failures) == 4
-    rebuild_memory(kept.lake, APP, extractor=summary, since=2e9)
-    assert restore_memory(kept.lake, APP).comparison.after == 16
-    assert kept.found() == before
-
-
-def test_a_user_goes_back_apart_from_the_app(kept: Remembering) -> None:
-    """Whoever was rebuilt alone after all others goes back one step, and the others theirs."""
-    before = kept.found(), kept.found("ben")
-    rebuild_memory(kept.lake, APP, extractor=summary)
-    summarised = kept.found("ben")
-    rebuild_memory(kept.lake, APP, "ben", extractor=lambda _: [])
-    assert kept.found("ben") == []
-    restore_memory(kept.lake, APP, "ben")
-    assert kept.found("ben") == summarised
-    with pytest.raises(NotFoundError):
-        restore_memory(kept.lake, APP, "ben")
-    restore_memory(kept.lake, APP)
-    assert (kept.found(), kept.found("ben")) == (before[0], summarised)
-
-
-def test_a_user_goes_back_alone(kept: Remembering) -> None:
-    """Of all that a rebuild of the app has replaced, one user's comes back, then the others'."""
-    before = kept.found(), kept.found("ben")
-    rebuild_memory(kept.lake, APP, extractor=summary)
-    restore_memory(kept.lake, APP, "ben")
-    assert kept.found("ben") == before[1]
-    assert len(kept.found()) == 2
-    restore_memory(kept.lake, APP)
-    assert (kept.found(), kept.found("ben")) == before
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -332,10 +166,6 @@ def test_two_rebuilds_do_not_mix(kept: Remembering) -> None:
     with pytest.raises(ConflictError, match="another rebuild or restore"):
         rebuild_memory(kept.lake, APP, extractor=other)
     assert kept.said() == ["tea, the other"] * 2
-
-
-class Stopped(BaseException):
-    """Ends a process at once."""
 
 
 def test_it_goes_on_where_it_stopped() -> None:
@@ -408,27 +238,6 @@ def test_any_executor_runs_it(tmp_path: Path, kind: str) -> None:
         assert (report.sessions, report.comparison.appeared, report.failures) == (3, 3, ())
         found = memories_of(lake).search_memory(app_name=APP, user_id="ben", query="tea")
         assert [text_of(one) for one in found.memories] == ["tea summary of s, 1 events"]
-
-
-def test_what_is_put_aside_stays_for_a_month(kept: Remembering) -> None:
-    """Sweeps then drop it, and what rebuilds have drafted and left after a week."""
-    rebuild_memory(kept.lake, APP, extractor=summary)
-    kept.aging.store.put_if_absent(f"{MEMORY_DRAFTS}app={APP}/{'0' * 32}.parquet", b"PAR1")
-    kept.aging.pass_days(6)
-    sweep(kept.lake)
-    assert len(list(kept.aging.store.names(MEMORY_DRAFTS))) == 1
-    kept.aging.pass_days(2)
-    sweep(kept.lake)
-    assert list(kept.aging.store.names(MEMORY_DRAFTS)) == []
-    kept.aging.pass_days(23)
-    sweep(kept.lake)
-    with pytest.raises(NotFoundError):
-        restore_memory(kept.lake, APP)
-    kept.aging.pass_days(1)
-    sweep(kept.lake)
-    assert not [key for key in kept.aging.store.names("runs/") if "previous" in key]
-    assert len(kept.found()) == 2
-    assert check(kept.lake).findings == ()
 
 
 def test_a_rebuild_that_died_leaves_no_doubt(kept: Remembering) -> None:
@@ -520,28 +329,3 @@ def test_an_erased_user_does_not_come_back(kept: Remembering) -> None:
     assert mentions(kept.aging.store, USER) == []
     restore_memory(kept.lake, APP)
     assert (kept.found(), len(kept.found("ben"))) == ([], 8)
-
-
-def test_drafts_and_what_is_put_aside_are_erased(kept: Remembering) -> None:
-    """A rebuild that did not end has stored what was said, and so has one that did."""
-    rebuild_memory(kept.lake, APP, extractor=summary)
-    with pytest.raises(Stopped):
-        rebuild_memory(kept.lake, APP, task_events=1, extractor=stopping_at("ben"))
-    drafts = list(kept.aging.store.names(MEMORY_DRAFTS))
-    receipt = erase_user(kept.lake, APP, USER)
-    assert set(drafts) <= set(receipt.removed)
-    while receipt.pending:
-        kept.aging.clock.advance(3_601)
-        receipt = receipt.finish(kept.lake)
-    assert mentions(kept.aging.store, USER) == []
-
-
-def stopping_at(user: str) -> Any:
-    """Return an extractor that ends the process when it meets a user."""
-
-    def extract(history: History) -> list[MemoryEntry]:
-        if history.user_id == user:
-            raise Stopped
-        return [entry(f"tea of {history.user_id}")]
-
-    return extract

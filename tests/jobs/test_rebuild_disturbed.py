@@ -32,11 +32,7 @@ from tests.support.aging import APP, USER, AgingLake
 from tests.support.clocks import ManualClock
 from tests.support.erasures import mentions
 from tests.support.faulty_store import AroundStore
-from tests.support.rebuilding import Remembering, entry, summary
-
-
-class Stopped(BaseException):
-    """Ends a process at once."""
+from tests.support.rebuilding import Remembering, Stopped, entry, summary
 
 
 class DyingStore(AroundStore):

@@ -30,6 +30,21 @@ def summary(history: History) -> list[MemoryEntry]:
     return [entry(f"tea summary of {history.session_id}, {len(history.events)} events")]
 
 
+class Stopped(BaseException):
+    """Ends a process at once."""
+
+
+def stopping_at(user: str) -> Callable[[History], list[MemoryEntry]]:
+    """Return an extractor that ends the process when it meets a user."""
+
+    def extract(history: History) -> list[MemoryEntry]:
+        if history.user_id == user:
+            raise Stopped
+        return [entry(f"tea of {history.user_id}")]
+
+    return extract
+
+
 def memories_of(lake: Lake, **options: Any) -> SyncMemoryService:
     """Return the service on a lake."""
     return LakeMemoryService(lake, **options).sync
