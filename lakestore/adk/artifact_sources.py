@@ -24,10 +24,14 @@ def opened(source: Any) -> Iterator[Iterable[bytes]]:
         OSError: there is no such file, or it cannot be read.
     """
     if isinstance(source, str | os.PathLike):
+        if "\0" in os.fsdecode(source):
+            raise ArtifactInputError("no path holds a NUL")
         with open(source, "rb") as file:
             yield _pieces(file)
     elif isinstance(source, bytes | bytearray | memoryview):
         yield [bytes(source)]
+    elif getattr(source, "closed", False) is True:
+        raise ArtifactInputError("the file to save is closed")
     elif hasattr(source, "read"):
         yield _pieces(source)
     elif isinstance(source, Iterable):

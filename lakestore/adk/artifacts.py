@@ -183,7 +183,7 @@ class LakeArtifactService(BaseArtifactService):
     async def list_artifact_keys(
         self, *, app_name: str, user_id: str, session_id: str | None = None
     ) -> list[str]:
-        """Return the names of a session's artifacts and of the user's, sorted; each of them loads.
+        """Return the names of a session's artifacts and of the user's, sorted, as others take them.
 
         Costs 2 LIST, what is packed, and a GET for each that was saved since and is not cached.
 

@@ -10,12 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from lakestore.errors import (
-    AlreadyExistsError,
-    NotFoundError,
-    StorageError,
-    UnknownOutcomeError,
-)
+from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.artifact_view import ArtifactView
 from lakestore.history.environment import Environment
 from lakestore.log.ids import readable_name
@@ -73,7 +68,7 @@ class Upload:
         as going.
 
         Raises:
-            StorageError: it could not be stored.
+            StorageError: it could not be stored, or was swept meanwhile.
         """
         if not isinstance(self._body, bytes) and self._stored is None:
             self._stored = self._put(self._digested(self._body))
@@ -114,9 +109,7 @@ class Upload:
                 self._env.store.size(self._stored)
             except NotFoundError:
                 if not isinstance(self._body, bytes):
-                    raise StorageError(
-                        f"a payload was swept while it was being saved. key={self._stored!r}"
-                    ) from None
+                    raise _swept(self._stored) from None
                 self._stored = None
 
     def drop_unused(self, used: str | None) -> None:
@@ -128,11 +121,7 @@ class Upload:
     def _put(self, parts: Iterable[bytes]) -> str:
         name = readable_name(self._artifact.filename.removeprefix("user:"), self._draft.extension)
         key = payload_key(self._artifact.objects, self._env.new_token(), name)
-        try:
-            self._env.upload_new(key, parts, self._draft.content_type)
-        except (AlreadyExistsError, UnknownOutcomeError) as error:
-            # Of the save there is no doubt: no commit was sent.
-            raise StorageError(f"a payload could not be stored. {key=}") from error
+        self._env.upload_new(key, parts, self._draft.content_type)
         return key
 
     def _digested(self, parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -149,4 +138,11 @@ class Upload:
             return
         assert self._stored is not None
         for start in range(0, self.size, _READ_AT_ONCE):
-            yield self._env.store.get_range(self._stored, start, _READ_AT_ONCE)
+            try:
+                yield self._env.store.get_range(self._stored, start, _READ_AT_ONCE)
+            except NotFoundError:
+                raise _swept(self._stored) from None
+
+
+def _swept(key: str) -> StorageError:
+    return StorageError(f"a payload was swept while it was being saved. {key=}")

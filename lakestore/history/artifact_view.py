@@ -47,7 +47,11 @@ class ArtifactView:
     @property
     def nbytes(self) -> int:
         """About how many bytes of memory it holds."""
-        texts = sum(len(it.part) + len(it.custom_metadata or "") for it in self.saves)
+        texts = sum(
+            len(text or "")
+            for it in self.saves
+            for text in (it.part, it.file_uri, it.display_name, it.custom_metadata)
+        )
         return _BYTES_OF_A_VIEW + _BYTES_OF_A_VERSION * len(self.saves) + texts
 
     @property

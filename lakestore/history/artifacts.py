@@ -26,6 +26,7 @@ from lakestore.log.keys import ArtifactKey, commit_key
 from lakestore.tables.artifacts import ArtifactRow, Commit, Kind, Saved, encode_commit
 
 _ATTEMPTS = 256
+_FORESEEN_BYTES = 8 * 2**20
 _WALKED = 8
 """Refused so often, a writer lists what there is."""
 
@@ -111,12 +112,15 @@ class Artifacts:
     def _ask_payload(self, key: ArtifactKey, version: int | None) -> dict[str, Future[bytes]]:
         """Begin to read the payload, by its key, of what was the version when it was last looked.
 
-        Under that key are never other bytes, so it is the right one if it is still the version's.
+        Under that key are never other bytes, so it is the right one if it is still the version's. A
+        large one is not asked for when the latest may be another by now.
         """
         store, cached = self._env.store, self._cache.get(key.log)
         saved = cached.find(version) if cached else None
         payload = saved.payload if saved else None
-        if payload is None or store.near:
+        if saved is None or payload is None or store.near:
+            return {}
+        if version is None and (saved.size or 0) > _FORESEEN_BYTES:
             return {}
         return {payload: self._env.pool.submit(lambda: store.get(payload))}
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lakestore.clock import Clock, NewToken
-from lakestore.errors import AlreadyExistsError
+from lakestore.errors import AlreadyExistsError, StorageError, UnknownOutcomeError
 from lakestore.log.marker import Limits
 from lakestore.storage import Metrics, ObjectStore, Pool
 
@@ -57,11 +57,15 @@ class Environment:
             mime_type: What the store is told of it; one that no header can hold counts as unknown.
 
         Raises:
-            StorageError: it was not stored, or (`UnknownOutcomeError`) it may have been.
+            StorageError: it is not known to be there. No commit refers to it, so that nothing is
+                in doubt but whether a sweep has something to do.
             Exception: what `parts` raised; nothing was stored.
         """
         known = _CONTENT_TYPE.fullmatch(mime_type or "")
-        self.store.upload(key, parts, content_type=known[0] if known else _UNKNOWN_TYPE)
+        try:
+            self.store.upload(key, parts, content_type=known[0] if known else _UNKNOWN_TYPE)
+        except (AlreadyExistsError, UnknownOutcomeError) as error:
+            raise StorageError(f"a payload could not be stored. {key=} reason={error}") from error
 
     def is_young(self, seen: float | None) -> bool:
         """Tell whether what was confirmed at `seen` may still be decided on."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from lakestore.errors import AlreadyExistsError, UnknownOutcomeError
+from lakestore.errors import StorageError, UnknownOutcomeError
 from lakestore.history.environment import Environment
 from lakestore.history.view import SessionView
 from lakestore.log.keys import SessionKey, commit_key
@@ -119,5 +119,5 @@ class Proofs:
     def _renew(self, key: str, body: bytes, mime_type: str | None) -> None:
         if self._stored(key) is None:
             self._renewed.add(key)
-            with suppress(AlreadyExistsError):  # another process that looked, too
+            with suppress(StorageError):  # of the commit's outcome there is doubt in any case
                 self._env.upload_new(key, [body], mime_type)

@@ -19,6 +19,7 @@ from typing import Literal
 from lakestore.clock import Clock
 from lakestore.errors import (
     AlreadyExistsError,
+    NotDurableError,
     NotFoundError,
     StorageError,
     UnknownOutcomeError,
@@ -266,6 +267,8 @@ def _send(
         store.put_if_absent(key, body)
     except AlreadyExistsError:
         return "refused"
+    except NotDurableError:  # to read it back tells nothing
+        raise
     except UnknownOutcomeError:
         logger.warning("outcome of a commit is not known, reading it back. key=%r", key)
         return "unknown"

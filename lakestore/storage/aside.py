@@ -74,9 +74,9 @@ def sweep_aside(root: str, created: str, grace: float) -> None:
         latest = os.stat(created).st_mtime - grace
         with os.scandir(root + ASIDE) as found:
             for entry in found:
-                ours = _NAME.fullmatch(entry.name)
-                if ours and entry.stat(follow_symlinks=False).st_mtime < latest:
-                    with suppress(OSError):  # another process was quicker, or it is not ours
+                with suppress(OSError):  # another process was quicker, or it is not ours
+                    ours = _NAME.fullmatch(entry.name)
+                    if ours and entry.stat(follow_symlinks=False).st_mtime < latest:
                         os.unlink(entry.path)
     except OSError as error:  # what was to be written stands; another process will try again
         logger.info("leftovers could not be removed. url=%r reason=%s", root, error)

@@ -19,9 +19,9 @@ from typing_extensions import override
 from lakestore.clock import NewToken, new_token
 from lakestore.errors import (
     AlreadyExistsError,
+    NotDurableError,
     NotFoundError,
     StorageError,
-    UnknownOutcomeError,
     UnsupportedStoreError,
 )
 from lakestore.storage.aside import ASIDE, Aside, sweep_aside
@@ -84,12 +84,7 @@ class LocalStore(ObjectStore):
             self._link(aside.path, path, key)
         finally:
             aside.remove()
-        try:
-            _fsync_folder(os.path.dirname(path))
-        except OSError as error:
-            raise UnknownOutcomeError(
-                f"written, but the folder could not be made durable. {key=} reason={error}"
-            ) from error
+        _make_durable(os.path.dirname(path), key)
         if self._grace is not None:
             grace, self._grace = self._grace, None
             sweep_aside(self._prefix, path, grace)
@@ -137,8 +132,7 @@ class LocalStore(ObjectStore):
             os.link(aside, path)
         except FileExistsError:
             # Who believes in what is there acknowledges it, perhaps before its creator has.
-            with suppress(*_NOT_THERE):  # deleted since, and its folder, too
-                _fsync_folder(folder)
+            _make_durable(folder, key)
             raise AlreadyExistsError(f"the name is taken. {key=}") from None
         except _NOT_THERE:
             raise
@@ -285,6 +279,21 @@ def _listed_name(entry: os.DirEntry[str]) -> str:
         except OSError:  # what it leads to is closed to us; to open it as a folder will tell
             return entry.name + "/"
     return entry.name + "/" if entry.is_dir() else entry.name
+
+
+def _make_durable(folder: str, key: str) -> None:
+    """See to it that what stands in a folder survives a crash of the machine.
+
+    Raises:
+        NotDurableError: nobody knows whether it does.
+    """
+    try:
+        with suppress(*_NOT_THERE):  # deleted since, and its folder, too
+            _fsync_folder(folder)
+    except OSError as error:
+        raise NotDurableError(
+            f"written, but the folder could not be made durable. {key=} reason={error}"
+        ) from error
 
 
 def _fsync_folder(folder: str) -> None:

@@ -64,7 +64,10 @@ class PayloadFile(io.RawIOBase):
 
     @override
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
+        start = starts.get(whence)
+        if start is None:
+            raise io.UnsupportedOperation(f"a file is not sought in this way. {whence=}")
         if start + offset < 0:
             raise ValueError(f"a file has no place before its start. {offset=} {whence=}")
         self._position = start + offset

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import override
 
-from lakestore.errors import AlreadyExistsError, InputError, LakeError, StorageError
+from lakestore.errors import (
+    AlreadyExistsError,
+    InputError,
+    LakeError,
+    NotDurableError,
+    StorageError,
+)
 
 if TYPE_CHECKING:
     from lakestore.storage.store import ObjectStore
@@ -120,17 +126,19 @@ def in_blocks(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
     for part in parts:
         if not isinstance(part, bytes | bytearray | memoryview):
             raise InputError(f"what is uploaded comes as bytes. type={type(part).__name__}")
-        left = memoryview(part).cast("B")
-        while left:
-            taken = left[: size - len(block)]
-            left = left[len(taken) :]
-            if len(taken) == size:  # not gathered first: that would be one more copy
-                yield bytes(taken)
-                continue
-            block += taken
-            if len(block) == size:
-                yield bytes(block)
-                block.clear()
+        # Views are released before the next part: its source may use the same buffer again.
+        with memoryview(part) as given, given.cast("B") as view:
+            start = 0
+            while start < len(view):
+                end = min(start + size - len(block), len(view))
+                if end - start == size:  # not gathered first: that would be one more copy
+                    yield bytes(view[start:end])
+                else:
+                    block += view[start:end]
+                start = end
+                if len(block) == size:
+                    yield bytes(block)
+                    block.clear()
     if block:
         yield bytes(block)
 
@@ -149,6 +157,8 @@ def _limited(begun: list[bytes], blocks: Iterator[bytes], most: int) -> Iterator
 def _send_whole(store: ObjectStore, upload: Upload, key: str, body: bytes) -> None:
     try:
         upload.whole(body)
+    except NotDurableError:  # to read it back tells nothing
+        raise
     except (AlreadyExistsError, StorageError):
         # Sent twice, it is refused by itself; and a lost reply says nothing.
         with suppress(LakeError):
@@ -170,7 +180,8 @@ def _send_parts(store: ObjectStore, upload: Upload, key: str, blocks: Iterator[b
     try:
         upload.finish()
     except BaseException as error:
-        if isinstance(error, LakeError) and _is_stored(store, key, size):
+        is_in_doubt = isinstance(error, LakeError) and not isinstance(error, NotDurableError)
+        if is_in_doubt and _is_stored(store, key, size):
             return size
         _abort(upload, key)
         if not isinstance(error, AlreadyExistsError):  # else it is something else that stands

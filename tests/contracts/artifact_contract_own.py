@@ -112,6 +112,8 @@ class ArtifactOwnContract:
             yield b"x" * 10
             raise OSError("unplugged")
 
+        closed = io.BytesIO(b"x")
+        closed.close()
         source: Any
         for source, error in (
             (unplugged(), OSError),
@@ -121,6 +123,8 @@ class ArtifactOwnContract:
             (io.StringIO(""), refusal),
             (NotYet(), refusal),
             (3, refusal),
+            ("a\0b", refusal),
+            (closed, refusal),
         ):
             with pytest.raises(error):
                 await artifacts.save_file(**S1, filename="a", source=source)

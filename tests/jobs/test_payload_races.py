@@ -10,7 +10,9 @@ import pytest
 from google.adk.sessions import Session
 from typing_extensions import override
 
-from lakestore.errors import UnknownOutcomeError
+from lakestore import LakeSessionService
+from lakestore.adk.uris import Durability
+from lakestore.errors import AlreadyExistsError, StorageError, UnknownOutcomeError
 from lakestore.jobs import prune_events, sweep
 from lakestore.log.keys import SessionKey, commit_key
 from lakestore.storage import ObjectStore, Upload
@@ -206,3 +208,29 @@ class TestRaces:
             found = lake.loaded(session, reader)
             assert [event.author for event in found.events] == ["lakestore", "user"]
         assert caplog.records == []
+
+
+class TestRefusals:
+    """Bytes that could not be stored beside an event end nothing but the try."""
+
+    @pytest.mark.parametrize("durability", ["append", "turn"])
+    def test_a_name_that_is_taken_is_no_clash_of_events(
+        self, lake: PayloadLake, durability: Durability
+    ) -> None:
+        """A resent request meets itself, and what it stored cannot be read back: try again."""
+        taken = Nth("put", holding=OBJECTS)
+        process = lake.open(FailingStore(lake.store, taken, AlreadyExistsError))
+        service = LakeSessionService(process, durability=durability, payload_threshold=10).sync
+        session = service.create_session(app_name=APP, user_id=USER, session_id="s1")
+        said = [lake.event("first"), lake.event("look", parts=[image(1)])]
+        if durability == "turn":
+            for event in said:
+                service.append_event(session, event)
+            with pytest.raises(StorageError, match="a payload could not be stored"):
+                service.flush()
+            service.flush()
+        else:
+            with pytest.raises(StorageError, match="a payload could not be stored"):
+                service.append_events(session, said)
+            service.append_events(session, said)
+        assert [it.id for it in lake.loaded(session).events] == [it.id for it in said]

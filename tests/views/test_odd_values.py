@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from google.adk.events import Event
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestore import Lake, LakeSessionService
@@ -32,6 +32,7 @@ def test_any_events(state: dict[str, Any], events: list[Event]) -> None:
     check(state, events)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(conversations())
 def test_any_conversation(events: list[Event]) -> None:
     """Calls and answers in any order, ids that come again or are missing, rewinds, summaries."""

@@ -95,7 +95,7 @@ def test_a_killed_writer_leaves_all_or_nothing(
         pytest.param("fsync", 1, "EIO", "StorageError", False, id="bytes-not-synced"),
         pytest.param("link", 1, "EIO", "StorageError", False, id="not-named"),
         pytest.param("link", 1, "EPERM", "UnsupportedStoreError", False, id="no-hard-links"),
-        pytest.param("fsync", 2, "EIO", "UnknownOutcomeError", True, id="name-not-synced"),
+        pytest.param("fsync", 2, "EIO", "NotDurableError", True, id="name-not-synced"),
         pytest.param("unlink", 1, "EIO", "stored", True, id="not-tidied"),
     ],
 )

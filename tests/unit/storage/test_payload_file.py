@@ -69,6 +69,12 @@ def test_it_is_a_file(steps: list[tuple[str, int, int]], size: int) -> None:
         assert found.tell() == expected.tell()
 
 
+def test_places_that_a_file_has_not() -> None:
+    """What Linux offers for files with holes is refused as Python refuses it elsewhere."""
+    with pytest.raises(io.UnsupportedOperation):
+        Counted(BODY[:10]).file.seek(0, 3)
+
+
 def test_going_on_fetches_more_each_time() -> None:
     """Read in small pieces, a payload is fetched in parts that double up to 8 MB."""
     counted = Counted(LARGE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -50,6 +50,19 @@ def test_blocks_are_the_same_bytes(parts: list[bytes], size: int) -> None:
     assert b"".join(blocks) == b"".join(parts)
     assert all(len(block) == size for block in blocks[:-1])
     assert all(0 < len(block) <= size for block in blocks)
+
+
+def test_a_source_may_use_its_buffer_again() -> None:
+    """What it has handed out is let go before it is asked for more."""
+
+    def source() -> Iterator[Any]:
+        buffer = bytearray()
+        for number in range(3):
+            buffer += bytes([number]) * 5
+            yield buffer
+            buffer.clear()
+
+    assert b"".join(in_blocks(source(), 4)) == b"".join(bytes([n]) * 5 for n in range(3))
 
 
 def test_a_payload_of_too_many_parts_is_refused() -> None:
