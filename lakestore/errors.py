@@ -64,10 +64,6 @@ class UnknownOutcomeError(StorageError):
     """A write may have landed: read before retrying."""
 
 
-class NotDurableError(UnknownOutcomeError):
-    """A write has landed, and may be gone after a crash of the machine."""
-
-
 def raise_first(failures: Sequence[Exception]) -> None:
     """Raise the first of some errors, if there is any, with the others as its notes."""
     if failures:

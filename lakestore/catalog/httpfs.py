@@ -5,15 +5,15 @@ Owns the addresses that it reads: signed ones, so that it needs no credentials a
 
 from __future__ import annotations
 
-import time
-
 import duckdb
 
+from lakestore.clock import SystemClock
 from lakestore.errors import InputError
 from lakestore.storage import ObjectStore
 
 _SIGNED_SECONDS = 12 * 3600
-_RENEWED_SECONDS = 3600
+_RENEWED_SECONDS = 300
+"""Temporary credentials end, and the addresses that they have signed with them."""
 
 
 class Httpfs:
@@ -35,16 +35,17 @@ class Httpfs:
                 f" connect without it. duckdb={duckdb.__version__}"
             ) from error
         self._store = store
-        self._signed = time.monotonic()
+        self._clock = SystemClock()  # it counts the time that the machine sleeps
+        self._signed = self._clock.elapsed()
 
     @property
     def is_old(self) -> bool:
         """Whether addresses that were given out should be given out anew."""
-        return time.monotonic() - self._signed > _RENEWED_SECONDS
+        return self._clock.elapsed() - self._signed > _RENEWED_SECONDS
 
     def renew(self) -> None:
         """Note that all addresses in use are given out now."""
-        self._signed = time.monotonic()
+        self._signed = self._clock.elapsed()
 
     def address(self, key: str) -> str:
         """Return where to read an object for the next hours, as long as its credentials live."""

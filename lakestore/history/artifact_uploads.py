@@ -97,14 +97,19 @@ class Upload:
     def _is_named(self, view: ArtifactView) -> bool:
         return view.named is not None and self._stored in view.named.payloads
 
-    def look(self) -> None:
-        """Make sure that what was stored is still there: commits may have been passed over.
+    def look(self, *, anew: bool) -> None:
+        """Make sure that what was stored stays: commits may have been passed over.
+
+        Args:
+            anew: Whether they were, so that it may have been named as going; it is stored again.
 
         Raises:
             StorageError: it is gone and cannot be stored again.
         """
         self._met.clear()
-        if self._stored is not None:
+        if self._stored is not None and anew:
+            self._stored = self._put(self._again())
+        elif self._stored is not None:
             try:
                 self._env.store.size(self._stored)
             except NotFoundError:

@@ -186,9 +186,9 @@ class Artifacts:
         for _ in range(_ATTEMPTS):
             placed = None if upload is None else upload.place(view)
             if not self._env.is_young(view.seen) or refused > _WALKED:
-                view, refused = self.load(key), 0
+                known, view, refused = view.version, self.load(key), 0
                 if upload is not None:
-                    upload.look()
+                    upload.look(anew=view.packed_version > known)
                 continue
             token, now = self._env.new_token(), self._now()
             saved = _saved(view, token, now, draft, upload, placed)

@@ -21,7 +21,7 @@ from lakestore.history.runs import ARTIFACTS, artifact_place
 from lakestore.jobs.progress import Watch, counted
 from lakestore.jobs.pruning import Pruned, Wanted, span_of
 from lakestore.lake import Lake
-from lakestore.log.keys import app_manifests
+from lakestore.log.keys import ARTIFACT_LOGS, app_manifests, artifacts_of_user
 from lakestore.tables.artifacts import Saved
 
 logger = logging.getLogger(__name__)
@@ -94,11 +94,14 @@ def _with_old(lake: Lake, wanted: Wanted, keeping: Keeping) -> Iterator[Artifact
 
 
 def _living(lake: Lake, wanted: Wanted) -> Iterator[ArtifactView]:
-    """Yield all artifacts: a read for each that is not packed."""
+    """Yield all artifacts of the app, or of one user: a read for each that is not packed."""
     app, archive = wanted.app_name, lake.sessions.archive
     fresh: set[Place] = set()
     started = lake.clock.elapsed()
-    for view, _ in lake.artifacts.fresh(app):
+    within = ""
+    if wanted.user_id is not None:
+        within = artifacts_of_user(ARTIFACT_LOGS, app, wanted.user_id)
+    for view, _ in lake.artifacts.fresh(app, within, within):
         fresh.add(artifact_place(view.key))
         yield view
     # What was listed above these rows is among the fresh ones.

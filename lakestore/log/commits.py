@@ -19,7 +19,6 @@ from typing import Literal
 from lakestore.clock import Clock
 from lakestore.errors import (
     AlreadyExistsError,
-    NotDurableError,
     NotFoundError,
     StorageError,
     UnknownOutcomeError,
@@ -32,7 +31,7 @@ from lakestore.log.keys import (
     may_hold_logs,
     parse_log_name,
 )
-from lakestore.storage import Metrics, ObjectStore, UnreadableError
+from lakestore.storage import Metrics, NotDurableError, ObjectStore, UnreadableError
 
 logger = logging.getLogger(__name__)
 

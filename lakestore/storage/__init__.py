@@ -10,7 +10,7 @@ from lakestore.storage.payload_file import open_object
 from lakestore.storage.pool import Pool
 from lakestore.storage.retrying import RetryingStore
 from lakestore.storage.store import ObjectStore, StoredObject, UnreadableError
-from lakestore.storage.uploads import PART, AroundUpload, Upload
+from lakestore.storage.uploads import PART, AroundUpload, NotDurableError, Upload
 from lakestore.storage.urls import ClientName, open_store
 from lakestore.storage.wrappers import CountingStore, GatedStore, ReadOnlyStore
 
@@ -25,6 +25,7 @@ __all__ = [
     "LocalStore",
     "MemoryStore",
     "Metrics",
+    "NotDurableError",
     "ObjectStore",
     "Pool",
     "ReadOnlyStore",

@@ -19,7 +19,6 @@ from typing_extensions import override
 from lakestore.clock import NewToken, new_token
 from lakestore.errors import (
     AlreadyExistsError,
-    NotDurableError,
     NotFoundError,
     StorageError,
     UnsupportedStoreError,
@@ -32,7 +31,7 @@ from lakestore.storage.store import (
     check_body,
     check_range,
 )
-from lakestore.storage.uploads import Upload
+from lakestore.storage.uploads import NotDurableError, Upload
 
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _CANNOT_LINK = (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK)

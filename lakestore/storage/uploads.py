@@ -20,8 +20,8 @@ from lakestore.errors import (
     AlreadyExistsError,
     InputError,
     LakeError,
-    NotDurableError,
     StorageError,
+    UnknownOutcomeError,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ MOST_PARTS = 10_000
 
 Request: TypeAlias = Callable[[str, int, Callable[[], None]], None]
 """Is given the kind of a request (PUT or DELETE), how many bytes it sends, and what makes it."""
+
+
+class NotDurableError(UnknownOutcomeError):
+    """A write has landed, and may be gone after a crash of the machine."""
 
 
 class Upload(ABC):

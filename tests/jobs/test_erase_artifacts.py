@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,15 @@ from google.genai import types
 
 from lakestore import Lake, LakeSessionService
 from lakestore.errors import UnknownOutcomeError
+from lakestore.history.artifact_uploads import Draft
+from lakestore.history.artifact_view import ArtifactView
 from lakestore.jobs import EraseReceipt, compact, erase_user, sweep
 from lakestore.log.keys import ArtifactKey, SessionKey, commit_key, payload_key
 from lakestore.storage import LocalStore
 from tests.support.artifacts import OTHER, REPORT, SHARED, objects, payloads, save
 from tests.support.erasures import mentions
 from tests.support.faulty_store import InterruptedStore, Nth
-from tests.support.sites import APP, Site
+from tests.support.sites import APP, LIMIT, Site
 
 SECRET = b"sesame"
 BO = ArtifactKey(APP, "Bo", "s1", "report.pdf")
@@ -293,3 +297,38 @@ def test_a_sweep_soon_after_an_erasure(site: Site) -> None:
     site.pass_grace()
     report = sweep(site.lake)
     assert (report.failures, report.deleted["manifests"].objects > 0) == (0, True)
+
+
+def test_a_saver_who_passes_over_an_erasure_keeps_its_payload(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had stored before was named as going, behind what it can read; so it stores anew."""
+    saver = site.open()
+    saver.artifacts.load(REPORT)
+    stalled, published = threading.Event(), threading.Event()
+    load, sleep = saver.artifacts.load, site.clock.sleep
+
+    def parts() -> Iterator[bytes]:
+        yield b"new"
+        site.clock.advance(LIMIT)  # so that it looks again before it commits
+
+    def late(key: ArtifactKey) -> ArtifactView:
+        stalled.set()
+        assert published.wait(20)
+        return load(key)
+
+    monkeypatch.setattr(saver.artifacts, "load", late)
+    with ThreadPoolExecutor(1) as threads:
+        saving = threads.submit(saver.artifacts.save, REPORT, Draft("{}"), parts())
+        assert stalled.wait(20)
+
+        def saved_meanwhile(seconds: float) -> None:
+            published.set()
+            saving.result(20)
+            sleep(seconds)
+
+        monkeypatch.setattr(site.clock, "sleep", saved_meanwhile)
+        erase_user(site.open(), APP, "ana")
+    found = site.open().artifacts.read_payload(REPORT, None)
+    assert found is not None
+    assert found[1] == b"new"
