@@ -21,12 +21,13 @@ from lakestore.jobs.artifact_listings import (
     read_commits,
     view_of,
 )
-from lakestore.jobs.covered import digest_of
+from lakestore.jobs.check_payloads import problem_of
 from lakestore.jobs.findings import COPY, Finding, Look, Severity
 from lakestore.log.keys import ARTIFACT_LOGS, app_manifests, commit_key
 from lakestore.log.manifests import Manifest
 from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.artifacts import ArtifactRow, Commit, Saved
+from lakestore.tables.payloads import Content
 
 _ATTEMPTS = 3
 _BELOW = "nothing: what is above it holds all of the artifact", "a sweep deletes it in its time"
@@ -156,14 +157,8 @@ class ArtifactCheck:
                 yield Finding("lost", "damaged payload", saved.payload or "", problem, cost, COPY)
 
     def _problem(self, saved: Saved, listed: Mapping[str, StoredObject]) -> str:
-        stored = listed.get(saved.payload or "")
-        if stored is None:
-            return "it is not there"
-        if stored.size != saved.size:
-            return f"it has {stored.size} bytes instead of {saved.size}"
-        if self._deep and digest_of(self._env, stored.key, stored.size) != saved.sha256:
-            return "its bytes are not those that were stored: the digest differs"
-        return ""
+        content = Content(saved.payload or "", saved.sha256 or "", saved.size or 0)
+        return problem_of(self._env, content, listed.get(content.key), deep=self._deep)
 
     def _orphans(self, view: ArtifactView, listed: Mapping[str, StoredObject]) -> Iterator[Finding]:
         """Yield the old payloads to which nothing refers, and which no commit has named."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 
 from lakestore.errors import FormatError, NotFoundError
 from lakestore.history.cache import ByteCache
+from lakestore.history.environment import Environment
 from lakestore.history.loading import Loader
 from lakestore.history.view import SessionView
+from lakestore.jobs.covered import read_digest
 from lakestore.jobs.findings import COPY, Finding, Look
 from lakestore.log.keys import SessionKey, objects_beside
 from lakestore.storage import StoredObject, UnreadableError
@@ -46,19 +47,7 @@ class PayloadCheck:
                     self._tell(content, problem)
 
     def _problem(self, content: Content, listed: Mapping[str, StoredObject]) -> str:
-        stored = listed.get(content.key)
-        if stored is None:
-            return "it is not there"
-        if stored.size != content.size:
-            return f"it has {stored.size} bytes instead of {content.size}"
-        if self._deep:
-            try:
-                body = self._look.env.store.get(content.key)
-            except (NotFoundError, UnreadableError) as error:
-                return str(error)
-            if sha256(body).hexdigest() != content.sha256:
-                return "its bytes are not those that were stored: the digest differs"
-        return ""
+        return problem_of(self._look.env, content, listed.get(content.key), deep=self._deep)
 
     def _needed(self, key: SessionKey) -> set[Content]:
         """Return what the session refers to by now: it may have ended, or have been pruned."""
@@ -78,3 +67,21 @@ class PayloadCheck:
                 COPY,
             )
         )
+
+
+def problem_of(
+    environment: Environment, content: Content, stored: StoredObject | None, *, deep: bool
+) -> str:
+    """Return what is wrong with a payload, "" for nothing; `deep` reads it, in pieces."""
+    if stored is None:
+        return "it is not there"
+    if stored.size != content.size:
+        return f"it has {stored.size} bytes instead of {content.size}"
+    if deep:
+        try:
+            digest = read_digest(environment, content.key, content.size)
+        except (NotFoundError, UnreadableError) as error:
+            return str(error)
+        if digest != content.sha256:
+            return "its bytes are not those that were stored: the digest differs"
+    return ""

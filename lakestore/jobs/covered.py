@@ -206,14 +206,24 @@ class Covered:
 
 
 def digest_of(environment: Environment, key: str, size: int) -> str:
-    """Return the SHA-256 of an object, read in pieces; "" if it is not there, or too short."""
+    """Return the SHA-256 of an object; "" if it is not there, closed to us, or too short."""
+    try:
+        return read_digest(environment, key, size)
+    except (NotFoundError, UnreadableError):
+        return ""
+
+
+def read_digest(environment: Environment, key: str, size: int) -> str:
+    """Return the SHA-256 of an object, read in pieces; "" if it is too short.
+
+    Raises:
+        NotFoundError: it is not there.
+        StorageError: the store failed, or (`UnreadableError`) it is closed to us.
+    """
     digest = sha256()
     for start in range(0, size, _READ_BYTES):
         length = min(_READ_BYTES, size - start)
-        try:
-            body = environment.store.get_range(key, start, length)
-        except (NotFoundError, UnreadableError):
-            return ""
+        body = environment.store.get_range(key, start, length)
         if len(body) < length:
             return ""
         digest.update(body)

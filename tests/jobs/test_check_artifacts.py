@@ -9,8 +9,9 @@ import pytest
 from lakestore.history.artifact_uploads import Draft
 from lakestore.jobs import CheckReport, check, compact, prune_artifacts, sweep
 from lakestore.log.keys import ArtifactKey, commit_key, manifest_key, payload_key, run_key
+from lakestore.storage import UnreadableError
 from tests.support.artifacts import OTHER, REPORT, SHARED, objects, save
-from tests.support.faulty_store import ClosedStore
+from tests.support.faulty_store import ClosedStore, FailingStore, Nth
 from tests.support.sites import APP, Site
 
 LONG = ArtifactKey(APP, "ana", "s1", "ana" * 60)
@@ -64,6 +65,17 @@ def test_damaged_commits(site: Site) -> None:
     assert found(site) == {("note", "damaged commit"): commit_key(REPORT.log, 2)}
     replaced(site, commit_key(REPORT.log, 3), b"no Parquet")
     assert found(site)["lost", "damaged commit"] == commit_key(REPORT.log, 3)
+
+
+def test_a_payload_that_is_closed_is_not_called_damaged(site: Site) -> None:
+    """What the store said of it is told: its bytes may be whole."""
+    payload = save(site.lake, b"closed to us").payload
+    assert payload is not None
+    closed = Nth("get_range", times=9, holding=payload)
+    with site.open(lambda store: FailingStore(store, closed, UnreadableError)) as lake:
+        (finding,) = check(lake, deep=True).findings
+    assert finding.key == payload
+    assert finding.problem.startswith("the store failed")
 
 
 @pytest.mark.parametrize("packs", [False, True])
