@@ -194,6 +194,7 @@ class LakeArtifactService(BaseArtifactService):
 
         Raises:
             InputError: an id makes no sense.
+            FormatError: a manifest, or a run that it names, is damaged.
             StorageError: the store failed.
         """
         names = partial(
