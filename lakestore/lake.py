@@ -125,7 +125,7 @@ class Lake(Analytics):
                 will do, such as `sftp://` or `zip://`.
             rollups: Let this process write rollups of long session logs and sweep what they cover.
             limits: The two times of a new lake; an existing one keeps its own.
-            cache_bytes: What each of the caches may hold.
+            cache_bytes: What each of the caches may hold; one larger index is kept besides.
             max_concurrency: Requests under way at once.
             state_columns: Keys of sessions' own state that become columns of `sessions`.
             catalog_cache: A folder of yours where `sql`, `scan` and `scan_polars` keep what they

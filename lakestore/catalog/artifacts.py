@@ -6,18 +6,16 @@ live by then is `lakestore.catalog.artifact_tables`'.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from lakestore.catalog.artifact_tables import Held, Place
 from lakestore.catalog.database import Database
-from lakestore.catalog.inspection import inspect
+from lakestore.catalog.following import damage_of, paths_by_app, tell, until_shown
 from lakestore.catalog.packs import Packs
 from lakestore.catalog.source import Source
-from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
+from lakestore.errors import FormatError, LakeError
 from lakestore.log.commits import LogFiles, list_logs
 from lakestore.log.keys import (
     ARTIFACT_LOGS,
@@ -29,12 +27,8 @@ from lakestore.log.keys import (
     run_key,
 )
 from lakestore.storage import UnreadableError
-from lakestore.storage.files import SCHEME
 from lakestore.tables.artifacts import Commit, decode_commit, place_of
 
-logger = logging.getLogger(__name__)
-
-_ATTEMPTS = 8
 _COMMITS_AT_ONCE = 1_024
 _TABLE = "artifacts"
 
@@ -64,7 +58,7 @@ class ArtifactLogs:
         """Begin to list logs, by one listing; `known` is what is shown now."""
         self._source = source
         self._store = source.store
-        self._files = database.files
+        self._database = database
         self._tables = database.artifacts
         self._known = known
         # As they are inside the change: a round that is begun again has made some of it.
@@ -88,16 +82,14 @@ class ArtifactLogs:
         Raises:
             StorageError: the store failed, or jobs were faster.
         """
-        for _ in range(_ATTEMPTS):
-            try:
-                shown = self._show(packs)
-                self._tell(shown)
-                return shown
-            except NotFoundError:  # a commit or run was swept: others tell of it
-                self._source.metrics.add("retries")
+
+        def renew() -> None:
             self._list()
             packs.follow()
-        raise StorageError("artifacts changed faster than they could be read")
+
+        shown = until_shown(self._source, lambda: self._show(packs), renew)
+        tell(shown.damaged, self._known.damaged)
+        return shown
 
     def _show(self, packs: Packs) -> FollowedArtifacts:
         """Bring all up to date.
@@ -132,22 +124,23 @@ class ArtifactLogs:
         keys: list[str] = []
         hidden: list[str] = []
         for manifest in packs.manifests.values():
-            runs = manifest.table(_TABLE).runs
-            own = [run_key(manifest.app_name, _TABLE, run.id) for run in runs]
-            try:
-                for key, run in zip(own, runs, strict=True):
-                    met = self._files.unread.spans.get(key)
-                    if key not in self._known.runs or met is not None:
-                        found = inspect(self._store, key, run, wholly=False, met=met)
-                        found.note(self._files, key, run)
-                keys += own
-            except (FormatError, UnreadableError) as error:
-                shown.damaged[key] = str(error)
+            runs = {
+                run_key(manifest.app_name, _TABLE, it.id): it for it in manifest.table(_TABLE).runs
+            }
+            known = self._known.runs
+            damaged = {
+                key: why
+                for key, run in runs.items()
+                if (why := damage_of(self._source, self._database, key, run, known)) is not None
+            }
+            shown.damaged.update(damaged)
+            if damaged:
                 hidden.append(artifacts_of_app(ARTIFACT_LOGS, manifest.app_name))
+            else:
+                keys += runs
         shown.runs = tuple(keys)
         if shown.runs != self._scanned:
-            by_app = groupby(keys, key=lambda key: key.rpartition("/")[0])
-            self._tables.scan([[f"{SCHEME}://{key}" for key in run] for _, run in by_app])
+            self._tables.scan(paths_by_app(keys))
         return tuple(hidden)
 
     def _packed(self, places: Mapping[str, Place], packs: Packs) -> dict[str, int]:
@@ -222,11 +215,6 @@ class ArtifactLogs:
         if _owner(commit).log != log or commit.version != version:
             return FormatError("a commit names another artifact or version than its key")
         return commit
-
-    def _tell(self, shown: FollowedArtifacts) -> None:
-        for key, reason in shown.damaged.items():
-            if key not in self._known.damaged:
-                logger.error("an artifact is not shown. key=%r reason=%s", key, reason)
 
 
 def _owner(commit: Commit) -> ArtifactKey:

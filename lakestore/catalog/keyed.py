@@ -6,31 +6,25 @@ none is shown twice is `lakestore.catalog.keyed_tables`'.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import pyarrow as pa
 
 from lakestore.catalog.database import Database
-from lakestore.catalog.inspection import inspect
+from lakestore.catalog.following import damage_of, paths_by_app, tell, until_shown
 from lakestore.catalog.keyed_tables import SHOWN, Shown
 from lakestore.catalog.packs import Packs
 from lakestore.catalog.source import Source
-from lakestore.errors import FormatError, LakeError, NotFoundError, StorageError
+from lakestore.errors import FormatError, LakeError
 from lakestore.log.entries import is_fold, list_entries, name_of
 from lakestore.log.keys import Scope, SessionKey, entry_key, is_stamp, log_digest, run_key
 from lakestore.log.manifests import Manifest, StoredFile
 from lakestore.storage import UnreadableError
-from lakestore.storage.files import SCHEME
 from lakestore.tables import folded
 from lakestore.tables.parquet import open_parquet, read_groups
 
-logger = logging.getLogger(__name__)
-
-_ATTEMPTS = 8
 _ENTRIES_AT_ONCE = 1_024
 _FOLDED = "folded"
 
@@ -62,7 +56,7 @@ class KeyedRows:
         """Begin to list entries, of each table by one listing; `known` is what is shown now."""
         self._source = source
         self._store = source.store
-        self._files = database.files
+        self._database = database
         self._tables = database.keyed
         self._known = known
         # As they are inside the change: a round that is begun again has made some of it.
@@ -92,16 +86,14 @@ class KeyedRows:
         Raises:
             StorageError: the store failed, or jobs were faster.
         """
-        for _ in range(_ATTEMPTS):
-            try:
-                shown = self._show_all(packs)
-                self._tell(shown)
-                return shown
-            except NotFoundError:  # an entry or run was swept: a newer manifest names others
-                self._source.metrics.add("retries")
+
+        def renew() -> None:
             self._list()
             packs.follow()
-        raise StorageError("entries changed faster than they could be read")
+
+        shown = until_shown(self._source, lambda: self._show_all(packs), renew)
+        tell(shown.damaged, self._known.damaged)
+        return shown
 
     def _show_all(self, packs: Packs) -> FollowedRows:
         shown = FollowedRows(erased=len(packs.erased))
@@ -128,18 +120,14 @@ class KeyedRows:
         before = self._scanned.get(table.name, ())
         keys = []
         for key, run in _runs(table.name, manifests):
-            try:
-                met = self._files.unread.spans.get(key)
-                if key not in before or met is not None:
-                    found = inspect(self._store, key, run, wholly=False, met=met)
-                    found.note(self._files, key, run)
+            damage = damage_of(self._source, self._database, key, run, before)
+            if damage is None:
                 keys.append(key)
-            except (FormatError, UnreadableError) as error:
-                shown.damaged[key] = str(error)
+            else:
+                shown.damaged[key] = damage
         shown.runs[table.name] = self._scanned[table.name] = tuple(keys)
         if shown.runs[table.name] != before:
-            by_app = groupby(keys, key=lambda key: key.rpartition("/")[0])
-            self._tables.scan(table, ([f"{SCHEME}://{key}" for key in run] for _, run in by_app))
+            self._tables.scan(table, paths_by_app(keys))
 
     def _packed(
         self, table: Shown, manifests: Mapping[str, Manifest], shown: FollowedRows
@@ -220,11 +208,6 @@ class KeyedRows:
         except (FormatError, UnreadableError) as error:
             return error
         return _without(rows, key, packed) if is_fold(key) else rows
-
-    def _tell(self, shown: FollowedRows) -> None:
-        for key, reason in shown.damaged.items():
-            if key not in self._known.damaged:
-                logger.error("what an object holds is not shown. key=%r reason=%s", key, reason)
 
 
 def _runs(table: str, manifests: Mapping[str, Manifest]) -> Iterator[tuple[str, StoredFile]]:

@@ -126,12 +126,13 @@ class Packs:
             raise StorageError("packs changed faster than they could be read")
         news = [key for key in damaged if not self._has_part(key)]
         httpfs = self._database.httpfs
-        is_old = httpfs is not None and httpfs.is_old
-        if news or self._found != self._shown or damaged.keys() != self._harmed.keys() or is_old:
+        if news or self._found != self._shown or damaged.keys() != self._harmed.keys():
             self._tell(damaged)
             self._harmed = damaged
             self._show()
             self._shown = dict(self._found)
+        elif httpfs is not None and httpfs.is_old:
+            self._show_packs()
         if self.hidden:
             self._database.drop_apps(lambda app_name: app_manifests(app_name) in self.hidden)
 
@@ -207,12 +208,18 @@ class Packs:
             return error
 
     def _show(self) -> None:
-        if self._database.httpfs:
-            self._database.httpfs.renew()
         manifests = self._found.values()
         self._database.show_runs([run for manifest in manifests for run in _runs(manifest)])
+        self._show_packs()
+        if self._read_erased():
+            gone = self._gone.get
+            self._database.drop_fresh(lambda *ids: gone(log_digest(SessionKey(*ids).log)))
+
+    def _show_packs(self) -> None:
+        if self._database.httpfs:
+            self._database.httpfs.renew()
         packs, parts = [], {}
-        for manifest in manifests:
+        for manifest in self._found.values():
             for pack in manifest.table(_TABLE).packs:
                 key = pack_key(manifest.app_name, _TABLE, pack.id)
                 path, has_payloads = self._path(key, pack), key in self._followed.with_payloads
@@ -222,9 +229,6 @@ class Packs:
                 packs.append(Scanned(path, not pack.dead, has_payloads))
         self._parts = parts
         self._database.show_packs([pack for pack in packs if pack.path])
-        if self._read_erased():
-            gone = self._gone.get
-            self._database.drop_fresh(lambda *ids: gone(log_digest(SessionKey(*ids).log)))
 
     def _path(self, key: str, pack: StoredFile) -> str:
         """Return where a query reads a pack; what is known of it whole needs no request."""

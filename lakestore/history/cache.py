@@ -23,28 +23,31 @@ V = TypeVar("V", bound=Sized)
 class ByteCache(Generic[K, V]):
     """Keeps what was used last, as much as fits; values must never change."""
 
-    def __init__(self, capacity: int, *, always_last: bool = False) -> None:
+    def __init__(self, capacity: int, *, keeps_larger: bool = False) -> None:
         """Keep up to `capacity` bytes; 0 keeps nothing.
 
         Args:
             capacity: Bytes.
-            always_last: Also keep a larger value, by itself and until another one is put: it was
-                in memory anyway, and takes long to make.
+            keeps_larger: Also keep one value that is larger, beside what fits and until another
+                such is put: it was in memory anyway, and takes long to make.
         """
         self._capacity = capacity
-        self._least = 1 if always_last and capacity else 0
+        self._keeps_larger = keeps_larger and capacity > 0
+        self._larger: tuple[K, V] | None = None
         self._lock = Lock()
         self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._used = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values kept."""
+        """Bytes of all values kept, but of the larger one."""
         return self._used
 
     def get(self, key: K) -> V | None:
         """Return the value, None when it is not kept."""
         with self._lock:
+            if self._larger is not None and self._larger[0] == key:
+                return self._larger[1]
             found = self._values.get(key)
             if found is None:
                 return None
@@ -56,11 +59,12 @@ class ByteCache(Generic[K, V]):
         nbytes = value.nbytes
         with self._lock:
             self._remove(key)
-            if nbytes > self._capacity and not self._least:
+            if nbytes > self._capacity:
+                self._larger = (key, value) if self._keeps_larger else None
                 return
             self._values[key] = (value, nbytes)
             self._used += nbytes
-            while self._used > self._capacity and len(self._values) > self._least:
+            while self._used > self._capacity:
                 self._remove(next(iter(self._values)))
 
     def drop(self, key: K) -> None:
@@ -73,8 +77,11 @@ class ByteCache(Generic[K, V]):
         with self._lock:
             self._values.clear()
             self._used = 0
+            self._larger = None
 
     def _remove(self, key: K) -> None:
+        if self._larger is not None and self._larger[0] == key:
+            self._larger = None
         found = self._values.pop(key, None)
         if found is not None:
             self._used -= found[1]

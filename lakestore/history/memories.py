@@ -70,7 +70,7 @@ class Memories:
         self._stamper = Stamper(environment.clock, environment.new_token)
         self._folds = MemoryFolds(environment, archive, self._stamper)
         self._cache: ByteCache[Scope, Followed] = ByteCache(
-            environment.cache_bytes, always_last=True
+            environment.cache_bytes, keeps_larger=True
         )
         self._reported: set[str] = set()
 

@@ -183,3 +183,8 @@ def view_of(
         return view if commit is None else view.on_commit(commit)
     except UnpackedError:
         return None
+
+
+def packed_version(row: ArtifactRow | None) -> int:
+    """Return up to which version an artifact is packed, 0 where nothing is."""
+    return row.version if row else 0

@@ -15,6 +15,7 @@ from lakestore.history.runs import ARTIFACTS
 from lakestore.jobs.artifact_listings import (
     ListedArtifact,
     list_artifacts,
+    packed_version,
     pieces_of,
     read_commits,
     view_of,
@@ -61,23 +62,19 @@ def count_listed(
             view = None if unknown else view_of(one, row, commit, 0.0)
             for figures in both(row.user_id if row and row.user_id else user_in(one.log)):
                 _count(figures, one, row, view)
-            yield one, one.last > _version(row)
+            yield one, one.last > packed_version(row)
 
 
 def _fresh(
     piece: Sequence[ListedArtifact], rows: Mapping[str, ArtifactRow]
 ) -> Iterator[ListedArtifact]:
-    return (one for one in piece if one.last > _version(rows.get(one.log)))
-
-
-def _version(row: ArtifactRow | None) -> int:
-    return row.version if row else 0
+    return (one for one in piece if one.last > packed_version(rows.get(one.log)))
 
 
 def _count(
     figures: Figures, one: ListedArtifact, row: ArtifactRow | None, view: ArtifactView | None
 ) -> None:
-    packed = _version(row)
+    packed = packed_version(row)
     alive = view.alive if view else bool(one.commits)
     figures.artifacts += alive - bool(row and row.saves)  # which is counted with what is packed
     for version, stored in one.commits.items():

@@ -17,6 +17,7 @@ from lakestore.history.needless import Age
 from lakestore.jobs.artifact_listings import (
     ListedArtifact,
     list_artifacts,
+    packed_version,
     pieces_of,
     read_commits,
     view_of,
@@ -119,7 +120,7 @@ class ArtifactSweep:
         if newest != self._covering:
             rows = rows_of_logs(self._archive, FILES, newest, [one.log for one in piece])
         chosen = [one for one in piece if self._is_worth_a_look(one, rows.get(one.log), erased)]
-        fresh = [(it.log, it.last) for it in chosen if it.last > _version(rows.get(it.log))]
+        fresh = [(it.log, it.last) for it in chosen if it.last > packed_version(rows.get(it.log))]
         commits = dict(read_commits(self._env, fresh))
         going: list[StoredObject] = []
         orphans: list[_Orphans] = []
@@ -131,7 +132,7 @@ class ArtifactSweep:
                 continue  # damaged: nobody knows what it refers to
             view = view_of(one, rows.get(one.log), commit, seen)
             if view is not None:
-                going += self._named(one, view, _version(old.get(one.log)))
+                going += self._named(one, view, packed_version(old.get(one.log)))
                 orphans += self._orphans(one, view)
                 if log_digest(one.log) in erased:
                     self._depart(one, view)
@@ -142,7 +143,7 @@ class ArtifactSweep:
     ) -> bool:
         """Tell whether an artifact may have payloads that nothing refers to, or no use any more."""
         # Where all has ended of what was begun after an erasure, that is never packed.
-        is_left = bool(erased) and one.last > _version(row) and log_digest(one.log) in erased
+        is_left = bool(erased) and one.last > packed_version(row) and log_digest(one.log) in erased
         packed = {saved.payload for saved in row.saves} if row and not is_left else set()
         if any(it.key not in packed and self._age.reaches(it) for it in one.payloads):
             return True
@@ -207,7 +208,3 @@ class ArtifactSweep:
         if not view.alive and not one.payloads and one.last == self._last_old(one):
             digest, now = log_digest(one.log), int(self._env.clock.wall() * 1_000_000)
             self._departed[digest] = ErasedRow(digest, view.version, view.token, now)
-
-
-def _version(row: ArtifactRow | None) -> int:
-    return row.version if row else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from itertools import pairwise
 
 from lakestore.errors import FormatError, NotFoundError, StorageError
@@ -17,6 +18,7 @@ from lakestore.history.runs import ARTIFACTS
 from lakestore.jobs.artifact_listings import (
     ListedArtifact,
     list_artifacts,
+    packed_version,
     pieces_of,
     read_commits,
     view_of,
@@ -45,8 +47,8 @@ class ArtifactCheck:
         self._env = look.env
         self._archive: Archive = look.archive
         self._deep = deep
-        self._met = 0
-        """How many rows with payloads were looked at."""
+        self._met: set[bytes] = set()
+        """Digests of the logs of which anything was listed, short ones: millions are held."""
         self._oldest = 0.0
 
     def run(self) -> None:
@@ -75,13 +77,14 @@ class ArtifactCheck:
         newest = max(it.modified for one in piece for it in (*one.commits.values(), *one.payloads))
         self._oldest = max(self._oldest, newest - self._env.limits.grace)
         rows = self._rows([one.log for one in piece])
-        self._met += sum(map(_has_payloads, rows.values()))
+        self._met.update(_short(one.log) for one in piece)
         for one, read in self._read(piece, rows):
             found = self._check(one, rows.get(one.log), read)
             if found:
                 found = self._check_again(one, found)
             self._look.findings.add(*found)
-            self._look.artifacts += _lives(one, rows.get(one.log), read)
+            view = _view(one, rows.get(one.log), read)
+            self._look.artifacts += view.alive if view else bool(one.commits)
             self._look.objects += one.objects
 
     def _rows(self, logs: Sequence[str]) -> dict[str, ArtifactRow]:
@@ -102,11 +105,11 @@ class ArtifactCheck:
             (one.log, version)
             for one in piece
             for version in one.commits
-            if version > _version(rows.get(one.log))
+            if version > packed_version(rows.get(one.log))
         ]
         commits = read_commits(self._env, wanted)
         for one in piece:
-            above = [v for v in one.commits if v > _version(rows.get(one.log))]
+            above = [v for v in one.commits if v > packed_version(rows.get(one.log))]
             yield one, {version: next(commits)[1] for version in above}
 
     def _check_again(self, one: ListedArtifact, found: list[Finding]) -> list[Finding]:
@@ -171,18 +174,16 @@ class ArtifactCheck:
                 yield Finding("note", "orphan", key, problem, cost, remedy)
 
     def _check_unlisted(self) -> None:
-        """Tell of packed artifacts whose payloads are all gone: nothing of them is listed."""
+        """Count packed artifacts of which nothing is listed, and tell of those that have payloads.
+
+        What was saved and packed since it would have been listed is there when it is listed anew.
+        """
         files = self._manifest().table(ARTIFACTS.name).runs
-        with_payloads = 0
         for row in self._archive.rows_in(ARTIFACTS, self._look.app, files):
-            self._look.artifacts += bool(row.saves)
-            with_payloads += _has_payloads(row)
-        if with_payloads <= self._met:
-            return
-        for row in self._archive.rows_in(ARTIFACTS, self._look.app, files):
-            log = FILES.log(row)
-            listed = list_artifacts(self._env.store, log.removeprefix(ARTIFACT_LOGS))
-            if _has_payloads(row) and next(listed, None) is None:
+            if not row.saves or _short(log := FILES.log(row)) in self._met:
+                continue
+            self._look.artifacts += 1
+            if any(saved.payload for saved in row.saves):
                 self._look.findings.add(*self._check_again(ListedArtifact(log), []))
 
 
@@ -192,12 +193,6 @@ def _view(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> ArtifactV
     if commit is not None and not isinstance(commit, Commit):
         return None
     return view_of(one, row, commit, 0.0)
-
-
-def _lives(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> int:
-    """Return by how many more artifacts live than what is packed of this one tells."""
-    view = _view(one, row, read)
-    return (view.alive if view else bool(one.commits)) - bool(row and row.saves)
 
 
 def _of_log(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> Iterator[Finding]:
@@ -211,7 +206,7 @@ def _of_log(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> Iterato
                 cost = "the artifact cannot be loaded; no other one suffers"
             key = commit_key(one.log, version)
             yield Finding(severity, "damaged commit", key, str(commit), cost, remedy)
-        elif isinstance(commit, Commit) and commit.base > _version(row):
+        elif isinstance(commit, Commit) and commit.base > packed_version(row):
             yield Finding(
                 "lost",
                 "unpacked commit",
@@ -229,9 +224,5 @@ def _of_log(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> Iterato
             yield Finding("note", "stray commit", commit_key(one.log, version), problem, *_BELOW)
 
 
-def _version(row: ArtifactRow | None) -> int:
-    return row.version if row else 0
-
-
-def _has_payloads(row: ArtifactRow) -> bool:
-    return any(saved.payload for saved in row.saves)
+def _short(log: str) -> bytes:
+    return sha256(log.encode()).digest()[:8]

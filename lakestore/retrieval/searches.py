@@ -101,8 +101,8 @@ class Searches:
     """Answers questions from indexes that it keeps. Safe to use from many threads."""
 
     def __init__(self, cache_bytes: int) -> None:
-        """Keep indexes of so many bytes; a larger one is made for each question."""
-        self._cache: ByteCache[tuple[object, ...], Kept] = ByteCache(cache_bytes, always_last=True)
+        """Keep indexes of so many bytes, and a single larger one."""
+        self._cache: ByteCache[tuple[object, ...], Kept] = ByteCache(cache_bytes, keeps_larger=True)
         self._lock = Lock()
 
     def answer(self, catalog: Catalog, asked: Question) -> Relation:

@@ -75,6 +75,20 @@ def test_search_reads_what_is_new(opened: Any) -> None:
     assert made == {"LIST": 2}
 
 
+def test_an_index_larger_than_the_cache(tmp_path: Path, clock: ManualClock) -> None:
+    """It is kept beside the app's, which each search looks at, too: neither is read again."""
+    with Lake(LocalStore(tmp_path / "lake"), clock=clock, cache_bytes=10_000) as lake:
+        service = warm(LakeMemoryService(lake).sync)
+        service.add_memory(**ANA, memories=[fact(f"{'much ' * 5_000}tea")])
+        service.add_memory(**ANA, memories=[fact("tea")], scope="app")
+        compact(lake)
+        sweep(lake, grace=0)
+        service.search_memory(**ANA, query="tea")
+        with requests_of(service) as made:
+            assert len(service.search_memory(**ANA, query="tea").memories) == 4
+    assert made == {"LIST": 2}
+
+
 def test_add_session(opened: Any) -> None:
     """What is known costs a listing; what is new one PUT more, however many events there are."""
     service = warm(opened())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,19 +103,31 @@ def test_many_threads_may_use_it() -> None:
     assert cache.nbytes == sum(value.nbytes for value in kept if value) <= 200
 
 
-def test_the_last_is_kept_however_large() -> None:
-    """If the cache is to keep the last one always, it stays by itself until another is put."""
-    cache: ByteCache[str, Value] = ByteCache(30, always_last=True)
-    cache.put("a", Value(10))
-    cache.put("b", Value(31))
-    assert [key for key in "ab" if cache.get(key)] == ["b"]
+def test_one_larger_value_is_kept_beside_what_fits() -> None:
+    """If a cache is to keep a larger one, only another such takes its place."""
+    cache: ByteCache[str, Value] = ByteCache(30, keeps_larger=True)
+    for key, nbytes in (("a", 10), ("b", 31), ("c", 20)):
+        cache.put(key, Value(nbytes))
+    assert [key for key in "abc" if cache.get(key)] == ["a", "b", "c"]
 
-    cache.put("c", Value(10))
-    assert [key for key in "abc" if cache.get(key)] == ["c"]
+    cache.put("d", Value(40))
+    assert [key for key in "abcd" if cache.get(key)] == ["a", "c", "d"]
+    cache.put("d", Value(30))
+    assert [key for key in "abcd" if cache.get(key)] == ["d"]
+    assert cache.nbytes == 30
+
+
+@pytest.mark.parametrize("end", [lambda cache: cache.drop("a"), lambda cache: cache.clear()])
+def test_a_larger_value_can_be_dropped(end: Callable[[ByteCache[str, Value]], None]) -> None:
+    """It goes as others do."""
+    cache: ByteCache[str, Value] = ByteCache(30, keeps_larger=True)
+    cache.put("a", Value(40))
+    end(cache)
+    assert cache.get("a") is None
 
 
 def test_no_room_keeps_nothing() -> None:
-    """A capacity of 0 keeps not even the last one."""
-    cache: ByteCache[str, Value] = ByteCache(0, always_last=True)
+    """A capacity of 0 keeps not even a larger one."""
+    cache: ByteCache[str, Value] = ByteCache(0, keeps_larger=True)
     cache.put("a", Value(10))
     assert cache.get("a") is None
