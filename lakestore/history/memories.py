@@ -18,7 +18,7 @@ from lakestore.history.cache import ByteCache
 from lakestore.history.entries import decoded
 from lakestore.history.environment import Environment
 from lakestore.history.erased import origin_digest
-from lakestore.history.memory_folds import Held, MemoryFolds, stamps_of
+from lakestore.history.memory_folds import Held, MemoryFolds, holding
 from lakestore.log.entries import is_fold, list_entries, name_of, put_entry
 from lakestore.log.keys import Scope, app_manifests, entry_key
 from lakestore.log.manifests import Manifest
@@ -56,7 +56,7 @@ class Followed:
 
     def sized(self) -> Followed:
         """Return it with its size as it is now."""
-        names = len(self.read) + sum(map(len, self.folds.values()))
+        names = len(self.read) + sum(len(fold.stamps) for fold in self.folds.values())
         return replace(self, nbytes=self.index.nbytes + _NAME_BYTES * names)
 
 
@@ -134,7 +134,7 @@ class Memories:
             rows = list(self._counting(manifest, chain(*entries.values()), known.packed))
             if rows:
                 known.index.add(memory.to_table(rows))
-            folds = {key: stamps_of(found) for key, found in entries.items() if is_fold(key)}
+            folds = {key: holding(found) for key, found in entries.items() if is_fold(key)}
             known = replace(known, read=known.read.union(read), folds={**known.folds, **folds})
         if known.index.rows.latest:  # later stamps of the scope sort after all that was read
             self._stamper.see(scope, known.index.rows.latest)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
+from types import MappingProxyType
 
 from lakestore.errors import LakeError, NotFoundError
 from lakestore.history.archive import MEMORY, Archive
@@ -24,15 +26,31 @@ from lakestore.tables.memory import MemoryRow
 
 logger = logging.getLogger(__name__)
 
-Held = Mapping[str, frozenset[str]]
-"""By the keys of folds, the stamps of the entries that each holds."""
-
 _ENTRIES = 64
 """How many entries that are in no fold are worth one."""
 _FOLDS = 16
 """How many folds are worth one."""
 _MOST_ROWS = 20_000
-"""Folds of more rows are left as they are: compaction is due."""
+"""A fold is no larger, but for its last entry, and folds that would make a larger one are left as
+they are: compaction is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a fold holds."""
+
+    stamps: frozenset[str]
+    """Those of its entries, of which it has all rows."""
+    rows: int
+
+    @property
+    def is_small(self) -> bool:
+        """Whether as many such folds as are worth one fit into it."""
+        return self.rows * (_FOLDS + 1) <= _MOST_ROWS
+
+
+Held = Mapping[str, Holding]
+"""What folds hold, by their keys."""
 
 
 class MemoryFolds:
@@ -61,27 +79,35 @@ class MemoryFolds:
             if scope in self._folding:
                 return
             self._folding.add(scope)
-        self._env.upkeep(lambda: self.fold(scope))
+        self._env.upkeep(lambda: self.fold(scope, held))
 
-    def fold(self, scope: Scope) -> None:
-        """Put one fold of what is worth it, and sweep what an old one holds."""
+    def fold(self, scope: Scope, known: Held = MappingProxyType({})) -> None:
+        """Put one fold of what is worth it, and sweep what an old one holds.
+
+        Args:
+            scope: Of which scope.
+            known: What some folds hold, so that these are not read: none is ever changed.
+        """
         try:
-            self._fold(scope)
+            self._fold(scope, known)
         except LakeError:
             logger.warning("a fold of memories was not put. scope=%r", scope, exc_info=True)
         finally:
             with self._lock:
                 self._folding.discard(scope)
 
-    def _fold(self, scope: Scope) -> None:
+    def _fold(self, scope: Scope, known: Held) -> None:
         prefix, started = scope.entries_in(MEMORY.entries), self._env.clock.elapsed()
         listed = [entry for _, entry in list_entries(self._env.store, prefix)]
         packed = self._archive.folded(self._archive.newest(app_manifests(scope.app_name)))
         fresh = [entry for entry in listed if name_of(entry.key) not in packed]
-        held = {fold.key: stamps_of(self._rows_of(fold)) for fold in fresh if fold.is_fold}
-        chosen = _chosen(fresh, held)
-        rows = {(row.key, row.stamp): row for entry in chosen for row in self._rows_of(entry)}
-        if not rows or len(rows) > _MOST_ROWS or not self._env.is_young(started):
+        held = self._held((entry for entry in fresh if entry.is_fold), known)
+        rows: dict[tuple[str, str], MemoryRow] = {}
+        for entry in _chosen(fresh, held):
+            if len(rows) >= _MOST_ROWS:
+                break  # the others are the next one's
+            rows |= {(row.key, row.stamp): row for row in self._rows_of(entry)}
+        if not rows or not self._env.is_young(started):
             return  # what is old may be of entries that were packed, pruned and swept since
         stamp = self._stamper.stamp([scope])
         ours = put_entry(
@@ -93,21 +119,27 @@ class MemoryFolds:
             clock=self._env.clock,
             metrics=self._env.metrics,
         )
-        self._sweep(prefix, ours)
+        self._sweep(prefix, ours, held)
 
-    def _sweep(self, prefix: str, ours: str) -> None:
+    def _sweep(self, prefix: str, ours: str, known: Held) -> None:
         """Delete what folds hold that are older than the grace, by the time of the store."""
         store = self._env.store
         created = {stored.key: stored for stored in store.list(prefix)}
         age = Age.of(created[ours].modified if ours in created else 0.0, self._env.limits.grace)
         entries = [entry for key in created if (entry := parse_entry(key)) is not None]
-        old = [entry for entry in entries if entry.is_fold and age.reaches(created[entry.key])]
-        stamps = {entry.key: stamps_of(self._rows_of(entry)) for entry in old}
+        old = (entry for entry in entries if entry.is_fold and age.reaches(created[entry.key]))
+        held = self._held(old, known)
         for entry in entries:
-            covers = [held for key, held in stamps.items() if key > entry.key]
-            own = stamps.get(entry.key) if entry.is_fold else {entry.stamp}
-            if own and any(own <= held for held in covers):
+            covers = [fold.stamps for key, fold in held.items() if key > entry.key]
+            if entry.is_fold:
+                own = held[entry.key].stamps if entry.key in held else frozenset()
+            else:
+                own = frozenset({entry.stamp})
+            if own and any(own <= stamps for stamps in covers):
                 store.delete(entry.key)
+
+    def _held(self, folds: Iterable[Entry], known: Held) -> Held:
+        return {it.key: known.get(it.key) or holding(self._rows_of(it)) for it in folds}
 
     def _rows_of(self, entry: Entry) -> list[MemoryRow]:
         """Return what an entry holds; nothing when it is gone, or nobody can read it."""
@@ -124,20 +156,24 @@ def _chosen(fresh: Sequence[Entry], held: Held) -> list[Entry]:
     """
     if len(fresh) <= _FOLDS:
         return []
-    whole: frozenset[str] = frozenset().union(*held.values())
+    whole: frozenset[str] = frozenset().union(*(fold.stamps for fold in held.values()))
     others = [entry for entry in fresh if not entry.is_fold and entry.stamp not in whole]
     if len(others) > _ENTRIES:
         return others
-    folds = [entry for entry in fresh if entry.is_fold and not _is_held(entry, held)]
+    folds = [entry for entry in fresh if entry.is_fold and _is_worth_folding(entry, held)]
     return folds if len(folds) > _FOLDS else []
 
 
-def _is_held(fold: Entry, held: Held) -> bool:
-    """Tell whether a later fold holds all that this one does."""
-    own = held.get(fold.key, frozenset())
-    return any(own <= stamps for key, stamps in held.items() if key > fold.key)
+def _is_worth_folding(fold: Entry, held: Held) -> bool:
+    """Tell whether a fold is small, and no later one holds all that it does."""
+    own = held.get(fold.key, _NOTHING)
+    later = (other.stamps for key, other in held.items() if key > fold.key)
+    return own.is_small and not any(own.stamps <= stamps for stamps in later)
 
 
-def stamps_of(rows: Iterable[MemoryRow]) -> frozenset[str]:
-    """Return the stamps of the entries that a fold holds, of its rows; it holds whole ones."""
-    return frozenset(row.stamp for row in rows)
+_NOTHING = Holding(frozenset(), 0)
+
+
+def holding(rows: Sequence[MemoryRow]) -> Holding:
+    """Return what a fold holds, of its rows."""
+    return Holding(frozenset(row.stamp for row in rows), len(rows))

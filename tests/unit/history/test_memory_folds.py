@@ -30,11 +30,20 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Remembering]:
 def add(kept: Remembering, first: int, count: int) -> None:
     """Add facts one by one, and wait for what follows."""
     for number in range(first, first + count):
-        kept.memories.add_memory(
-            app_name=APP, user_id=USER, memories=[entry(f"tea {number}", id=f"m{number:03}")]
-        )
-        kept.found(lake=kept.lake)
-        kept.lake._upkeep.submit(lambda: None).result()
+        add_some(kept, range(number, number + 1))
+
+
+def add_some(kept: Remembering, numbers: range) -> None:
+    """Add facts as one entry, and wait for what follows."""
+    facts = [entry(f"tea {number}", id=f"m{number:03}") for number in numbers]
+    kept.memories.add_memory(app_name=APP, user_id=USER, memories=facts)
+    search(kept)
+
+
+def search(kept: Remembering) -> None:
+    """Look at all entries, and wait for what follows."""
+    kept.memories.search_memory(app_name=APP, user_id=USER, query="tea")
+    kept.lake._upkeep.submit(lambda: None).result()
 
 
 def keys(kept: Remembering) -> list[str]:
@@ -148,16 +157,25 @@ def _stamp(key: str) -> str:
 def test_what_a_fold_holds_is_not_folded_again(kept: Remembering) -> None:
     """Entries stay for the grace beside their folds: no search puts another fold of the same."""
     add(kept, 0, 25)
-
-    def search() -> None:
-        kept.memories.search_memory(app_name=APP, user_id=USER, query="tea")
-        kept.lake._upkeep.submit(lambda: None).result()
-
     for _ in range(3):
-        search()
+        search(kept)
     there, before = keys(kept), kept.lake.metrics.requests
     assert sum(map(is_fold, there)) == 5 + 2  # of five entries each, and of three folds each
     for _ in range(3):
-        search()
+        search(kept)
     assert keys(kept) == there
     assert kept.lake.metrics.requests_since(before) == {"LIST": 3 * 2}
+
+
+def test_many_rows_are_folded_by_and_by(kept: Remembering, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold takes as many entries as it may have rows, and large ones are not folded again."""
+    monkeypatch.setattr(memory_folds, "_MOST_ROWS", 8)
+    for first in range(0, 60, 3):
+        add_some(kept, range(first, first + 3))
+    search(kept)  # reads what was folded last
+    there, before = keys(kept), kept.lake.metrics.requests
+    # Of three entries each, as soon as there are five: two are left.
+    assert (sum(map(is_fold, there)), len(there)) == (6, 26)
+    search(kept)
+    assert kept.lake.metrics.requests_since(before) == {"LIST": 2}
+    assert kept.found(limit=100) == [(f"m{n:03}", f"tea {n}") for n in range(60)]
