@@ -83,13 +83,14 @@ def test_an_append_during_the_delete_is_erased_too(aging: AgingLake) -> None:
     assert mentions(aging.store, "acknowledged", USER) == []
 
 
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["put", "get", "get_range", "list", "delete"])
-def test_a_crash_at_any_request_is_mended_by_running_again(kind: Kind) -> None:
+def test_a_crash_at_any_request_is_mended_by_running_again(kind: Kind, step: int) -> None:
     """Whichever request ends the job, running it again erases the user, and nobody else."""
     whole = AgingLake(MemoryStore(clock=ManualClock()))
     peopled(whole, compactions=1)
     before = others_answers(whole)
-    for nth in range(1, 200, 3 if kind in ("get", "get_range") else 1):
+    for nth in range(1, 400, step):
         aging = whole.copy()
         failing = Nth(kind, nth)
         with suppress(StorageError):
@@ -104,8 +105,9 @@ def test_a_crash_at_any_request_is_mended_by_running_again(kind: Kind) -> None:
     raise AssertionError("the loop is too short")
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["put", "get", "list", "delete"])
-def test_a_crash_of_the_second_look_is_mended_by_another(kind: Kind) -> None:
+def test_a_crash_of_the_second_look_is_mended_by_another(kind: Kind, step: int) -> None:
     """Whichever request ends `finish`, calling it again is done, also where much landed late."""
     begun = AgingLake(MemoryStore(clock=ManualClock()))
     peopled(begun, compactions=1)
@@ -116,7 +118,7 @@ def test_a_crash_of_the_second_look_is_mended_by_another(kind: Kind) -> None:
     for key, body in {**old, **packs}.items():
         with suppress(AlreadyExistsError):
             begun.store.put_if_absent(key, body)
-    for nth in range(1, 200):
+    for nth in range(1, 400, step):
         aging, receipt = begun.copy(), first
         failing = Nth(kind, nth)
         with suppress(StorageError):

@@ -19,11 +19,10 @@ def test_every_mutation_is_accounted_for() -> None:
 
 @pytest.mark.parametrize("name", BY_SCENARIO)
 def test_a_mutation_is_caught_by_its_scenario(name: str) -> None:
-    """Without its rule the product breaks in that history, in which it is right with it."""
+    """Without its rule the product breaks in a history that is right with it, see `test_histories`."""
     scenario = SCENARIOS[BY_SCENARIO[name]]
     with mutated(name):
         assert play(scenario.plan, scenario.choices).faults
-    assert not play(scenario.plan, scenario.choices).faults
 
 
 @pytest.mark.parametrize("name", BY_CHANCE)
