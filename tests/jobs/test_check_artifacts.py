@@ -8,6 +8,7 @@ import pytest
 
 from lakestore.history.artifact_uploads import Draft
 from lakestore.jobs import CheckReport, check, compact, prune_artifacts, sweep
+from lakestore.jobs.progress import Progress
 from lakestore.log.keys import ArtifactKey, commit_key, manifest_key, payload_key, run_key
 from lakestore.storage import UnreadableError
 from tests.support.artifacts import OTHER, REPORT, SHARED, objects, save
@@ -96,6 +97,35 @@ def test_payloads(site: Site, packs: bool) -> None:
         site.store.delete(key)
     assert ("lost", "damaged payload") in found(site)
     site.store.put_if_absent(first, body)
+
+
+@pytest.mark.parametrize("done", ["an artifact is deleted", "one is packed"])
+def test_what_is_done_meanwhile_hides_no_loss(site: Site, done: str) -> None:
+    """An artifact of which nothing is left is told, and each that was there is counted once."""
+    for key in (OTHER, SHARED, LONG):
+        site.lake.artifacts.delete(key)
+    compact(site.lake)
+    sweep(site.lake, grace=0)
+    lost = {saved.payload or "" for saved in site.lake.artifacts.load(REPORT).saves}
+    for payload in lost:
+        site.store.delete(payload)
+    save(site.lake, b"there", SHARED)
+    if done == "one is packed":
+        save(site.lake, b"fresh", OTHER)
+    else:
+        save(site.lake, b"there", OTHER)
+        compact(site.lake)
+
+    def act(progress: Progress) -> None:
+        if progress.unit == "artifact" and site.lake.artifacts.load(OTHER).alive:
+            if done == "an artifact is deleted":
+                site.lake.artifacts.delete(OTHER)
+            compact(site.lake)
+
+    with site.open(read_only=True) as lake:
+        report = check(lake, progress=act)
+    assert {finding.key for finding in report.findings} == lost
+    assert report.artifacts == len({REPORT, SHARED, OTHER})
 
 
 def test_whose_payload_it_is(site: Site) -> None:

@@ -19,7 +19,7 @@ def test_every_mutation_is_accounted_for() -> None:
 
 @pytest.mark.parametrize("name", BY_SCENARIO)
 def test_a_mutation_is_caught_by_its_scenario(name: str) -> None:
-    """Without its rule the product breaks in a history that is right with it, see `test_histories`."""
+    """Without its rule the product breaks where `test_histories` finds no fault."""
     scenario = SCENARIOS[BY_SCENARIO[name]]
     with mutated(name):
         assert play(scenario.plan, scenario.choices).faults

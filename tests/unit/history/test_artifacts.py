@@ -10,6 +10,7 @@ import pytest
 
 from lakestore import Lake
 from lakestore.errors import FormatError
+from lakestore.history import artifacts
 from lakestore.history.artifact_uploads import Draft
 from lakestore.history.artifact_view import ArtifactView
 from lakestore.log.commits import list_log
@@ -302,6 +303,25 @@ def test_a_payload_is_asked_for_ahead(site: Site, lake: Lake) -> None:
     assert payloads(reader) == {0: b"one", 1: b"two"}
     lake.artifacts.delete(REPORT)
     assert reader.artifacts.read_payload(REPORT, None) is None
+
+
+@pytest.mark.parametrize("version", [None, 0])
+def test_a_large_payload_is_not_asked_for_in_vain(
+    site: Site, lake: Lake, version: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The latest may be another by now; a version with its number is the same for ever."""
+    monkeypatch.setattr(artifacts, "_FORESEEN_BYTES", 2)
+    save(lake)
+    asked = Nth("get", holding=ARTIFACT_OBJECTS)
+    store = InterruptedStore(site.store, asked, lambda: None)
+    store.near = False
+    reader = site.lake(store)
+    reader.artifacts.load(REPORT)
+    save(lake, b"two")
+    found = reader.artifacts.read_payload(REPORT, version)
+    assert found is not None
+    assert found[1] == (b"two" if version is None else b"one")
+    assert asked.met == 1
 
 
 def test_prune_drops_the_oldest(site: Site, lake: Lake) -> None:

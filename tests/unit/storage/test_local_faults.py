@@ -15,6 +15,7 @@ import pytest
 from lakestore import Lake, LakeSessionService, Limits
 from lakestore.errors import AlreadyExistsError, NotFoundError, StorageError
 from lakestore.storage import LocalStore
+from lakestore.storage.aside import sweep_aside
 from tests.support.tracing import run_traced
 from tests.support.unprivileged import public_folder, unprivileged
 
@@ -335,6 +336,28 @@ class TestStrays:
 
         for prefix in ("", ".", ".tmp"):
             assert [s.key for s in store.list(prefix)] == (["b/object"] if not prefix else [])
+
+    def test_leftovers_that_another_process_removes_are_passed_over(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of two processes that sweep old ones at once each goes on with the rest."""
+        (tmp_path / ".tmp").mkdir()
+        for number in range(4):
+            old = tmp_path / ".tmp" / f"123-000{number}"
+            old.write_bytes(b"half")
+            os.utime(old, (0, 0))
+        unlink = os.unlink
+
+        def raced(path: str) -> None:
+            for each in (tmp_path / ".tmp").glob("123-000[12]"):
+                unlink(each)
+            unlink(path)
+
+        (tmp_path / "now").touch()
+        monkeypatch.setattr(os, "unlink", raced)
+        sweep_aside(f"{tmp_path}/", str(tmp_path / "now"), 3_600)
+
+        assert list((tmp_path / ".tmp").iterdir()) == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps no such time")
