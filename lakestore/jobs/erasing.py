@@ -15,6 +15,7 @@ from typing import Any
 from lakestore.errors import NotFoundError, StorageError
 from lakestore.history.archive import EVENTS, KEYED, LAST, STATE, Kind, Packed, Place
 from lakestore.history.erased import Sourced, newest_of, origin_digest
+from lakestore.history.view import SessionView
 from lakestore.jobs.artifact_erasing import ArtifactEraser
 from lakestore.jobs.changes import Changes, Publisher
 from lakestore.jobs.compact import pack_fresh
@@ -102,21 +103,25 @@ class Eraser:
         sessions = self._lake.sessions
         views = sessions.read_all(self._app, self._user, ended=True)
         for view in counted(views, self._running.watch, "ending", self._app, "session"):
-            ended = view
-            for _ in range(_ATTEMPTS):
-                if not ended.alive or sessions.end(ended):
-                    break
-                ended = sessions.load(view.key)
-            now = sessions.load(view.key)
-            if now.alive:
-                raise StorageError(f"others keep writing this session. log={view.key.log!r}")
-            self._note(view.key.log, now.version, now.token)
+            ended = self._end(view)
+            self._note(view.key.log, ended.version, ended.token)
         for log, files in list_logs(self._store, user_logs(self._app, self._user)):
             if log_digest(log) not in self._gone:
                 key, last = parse_log(log), max([*files.commits, *files.rollups], default=0)
                 marker = sessions.end_unread(key, last) if key else None
                 self._note(log, marker.version if marker else last, marker.token if marker else "")
         self._artifacts.end()
+
+    def _end(self, view: SessionView) -> SessionView:
+        """End a session, and what is begun anew in its log meanwhile; return it as it is then."""
+        sessions = self._lake.sessions
+        for _ in range(_ATTEMPTS):
+            if view.alive:
+                sessions.end(view)  # refused where others were quicker
+            view = sessions.load(view.key)
+            if not view.alive:
+                return view
+        raise StorageError(f"others keep writing this session. log={view.key.log!r}")
 
     def name_late(self) -> None:
         """Name what has landed of artifacts since they were ended, before it is removed."""

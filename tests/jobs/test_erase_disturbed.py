@@ -83,6 +83,22 @@ def test_an_append_during_the_delete_is_erased_too(aging: AgingLake) -> None:
     assert mentions(aging.store, "acknowledged", USER) == []
 
 
+def test_a_session_that_begins_anew_meanwhile_is_erased_too(aging: AgingLake) -> None:
+    """Its end is looked at once it is there: what has begun in between is ended as well."""
+    peopled(aging)
+    name = f"chat-{USER}-0"
+    picked = Nth("put", holding=f"session={name}")
+
+    def begin() -> None:
+        aging.service_of(aging.lake).create_session(app_name=APP, user_id=USER, session_id=name)
+
+    store = InterruptedStore(aging.store, picked, begin, when="after")
+    receipt = erase_user(aging.open(store), APP, USER)
+    assert receipt.finish(aging.open()).status == "done"
+    assert aging.ids(user_id=USER) == []
+    assert mentions(aging.store, f"{SECRET}-{USER}", USER) == []
+
+
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["put", "get", "get_range", "list", "delete"])
 def test_a_crash_at_any_request_is_mended_by_running_again(kind: Kind, step: int) -> None:
