@@ -29,7 +29,7 @@ _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[Health
 
 # The same examples every time: a red run is then the change's doing. The others explore.
 settings.register_profile(
-    "default", _COMMON, derandomize=True, max_examples=30, stateful_step_count=25
+    "default", _COMMON, derandomize=True, max_examples=20, stateful_step_count=25
 )
 settings.register_profile("ci", _COMMON, max_examples=300, stateful_step_count=50)
 settings.register_profile("nightly", _COMMON, max_examples=5000, stateful_step_count=100)

@@ -169,6 +169,9 @@ async def take_turns(
     """
     samples: dict[str, list[float]] = {name: [] for name in work}
     names = list(work)
+    # What was there before is no contender's, and would be looked through each time.
+    gc.collect()
+    gc.freeze()
     for number in range(rounds):
         # Whoever follows the same one each time would always find the same things in its way.
         first = number % len(names)

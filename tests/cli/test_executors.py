@@ -71,6 +71,7 @@ def worker_pids(cluster: LocalCluster) -> set[int]:
         return set(client.run(os.getpid).values())
 
 
+@pytest.mark.slow
 def test_dask_packs_a_bucket(cluster: LocalCluster, seaweedfs: Bucket) -> None:
     """Tasks run in the worker processes of a cluster, on S3, and no answer changes."""
     assert len(worker_pids(cluster) - {os.getpid()}) == 2

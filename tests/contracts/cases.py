@@ -23,6 +23,9 @@ from google.adk.sessions.base_session_service import ListSessionsResponse
 Opener = Callable[[Path], BaseSessionService]
 Closer = Callable[[Any], Awaitable[None]]
 
+RACES = ("stale", "retry", "turns")
+"""The files of rules that races and lost replies decide, so that each storage may break them."""
+
 # "did not raise" is an outcome of its own in pytest, no AssertionError.
 FAILED_CHECK: tuple[type[BaseException], ...] = (AssertionError, pytest.fail.Exception)
 

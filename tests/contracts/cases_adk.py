@@ -16,7 +16,7 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from tests.contracts.cases import FAILED_CHECK, Difference, SessionCase
+from tests.contracts.cases import FAILED_CHECK, RACES, Difference, SessionCase
 
 Differences = dict[str, Difference]
 
@@ -314,6 +314,8 @@ ADK_CASES = [
     ),
     SessionCase(
         name="adk-database",
+        # In `make test` what its transactions decide; the rest in `make test-slow`.
+        parts=RACES,
         open=_database,
         reopen=_database,
         close=_close_database,

@@ -15,7 +15,7 @@ from google.adk.events import Event
 from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import ListSessionsResponse
 
-from tests.contracts.cases import ExtraSessions, Opener, SessionCase
+from tests.contracts.cases import RACES, ExtraSessions, Opener, SessionCase
 from tests.support.servers import RUNNING
 
 
@@ -137,8 +137,6 @@ def _bucket_case(
     by_turn = _in_bucket(server, durability="turn", payload_threshold=payload_threshold)
     return _case(name, opener, by_turn, blocking=True, server=server, **more)
 
-
-RACES = ("stale", "retry", "turns")
 
 LAKE_CASES = [
     _case("lake-folder", _folder, _folder_by_turn, blocking=True),

@@ -23,7 +23,7 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("first", range(0, 400, 200))
+@pytest.mark.parametrize("first", range(0, 200, 200))
 def test_histories_are_as_they_should_be(pool: ProcessPoolExecutor, first: int) -> None:
     """Whatever is delayed, reordered, lost, resent, crashed or stalled, every promise is kept."""
     _play_all(pool, range(first, first + 200))
@@ -55,7 +55,7 @@ def test_a_scenario_is_as_it_should_be(name: str) -> None:
     assert outcome.made == scenario.choices
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_in_any_order(name: str, seed: int) -> None:
     """The same with the rest left to chance: who goes on, and what listings show."""

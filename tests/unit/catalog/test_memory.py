@@ -279,7 +279,7 @@ def test_what_cannot_be_understood_is_not_shown(
     with caplog.at_level(logging.ERROR):
         for _ in range(2):
             assert lake.sql("select text from memory").fetchall() == [("sound",)]
-    assert len([it for it in caplog.records if it.name == "lakestore.catalog.keyed"]) == 2
+    assert len([it for it in caplog.records if it.name == "lakestore.catalog.following"]) == 2
 
 
 def test_what_is_added_after_an_erase_counts(lake: Lake) -> None:
