@@ -51,6 +51,7 @@ def test_what_a_filter_leaves_out_still_tells_what_is_rare() -> None:
     }
 
 
+# R097
 @pytest.mark.parametrize(
     ("text", "queries"),
     [
