@@ -49,6 +49,8 @@ class Holding:
         return self.rows * (_FOLDS + 1) <= _MOST_ROWS
 
 
+_NOTHING = Holding(frozenset(), 0)
+
 Held = Mapping[str, Holding]
 """What folds hold, by their keys."""
 
@@ -131,10 +133,7 @@ class MemoryFolds:
         held = self._held(old, known)
         for entry in entries:
             covers = [fold.stamps for key, fold in held.items() if key > entry.key]
-            if entry.is_fold:
-                own = held[entry.key].stamps if entry.key in held else frozenset()
-            else:
-                own = frozenset({entry.stamp})
+            own = held.get(entry.key, _NOTHING).stamps if entry.is_fold else {entry.stamp}
             if own and any(own <= stamps for stamps in covers):
                 store.delete(entry.key)
 
@@ -169,9 +168,6 @@ def _is_worth_folding(fold: Entry, held: Held) -> bool:
     own = held.get(fold.key, _NOTHING)
     later = (other.stamps for key, other in held.items() if key > fold.key)
     return own.is_small and not any(own.stamps <= stamps for stamps in later)
-
-
-_NOTHING = Holding(frozenset(), 0)
 
 
 def holding(rows: Sequence[MemoryRow]) -> Holding:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from itertools import pairwise
 
 from lakestore.errors import FormatError, NotFoundError, StorageError
@@ -25,7 +24,7 @@ from lakestore.jobs.artifact_listings import (
 )
 from lakestore.jobs.check_payloads import problem_of
 from lakestore.jobs.findings import COPY, Finding, Look, Severity
-from lakestore.log.keys import ARTIFACT_LOGS, app_manifests, commit_key
+from lakestore.log.keys import ARTIFACT_LOGS, app_manifests, commit_key, log_digest
 from lakestore.log.manifests import Manifest
 from lakestore.storage import StoredObject, UnreadableError
 from lakestore.tables.artifacts import ArtifactRow, Commit, Saved
@@ -225,4 +224,4 @@ def _of_log(one: ListedArtifact, row: ArtifactRow | None, read: Read) -> Iterato
 
 
 def _short(log: str) -> bytes:
-    return sha256(log.encode()).digest()[:8]
+    return bytes.fromhex(log_digest(log)[:16])

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestore import Lake, LakeSessionService
-from lakestore.errors import InputError, StorageError
+from lakestore.errors import StorageError
 from lakestore.jobs import History, compact, rebuild_memory
 from lakestore.log.keys import SessionKey, commit_key
 from lakestore.storage import MemoryStore
@@ -363,40 +363,6 @@ class TestFailures:
         parts = seen[0].content.parts or []  # type: ignore[union-attr]
         assert [part.inline_data.data for part in parts if part.inline_data] == [b""]
         assert any(part.text == "look" for part in parts)
-
-
-class TestSetting:
-    """`payload_threshold`, of the service and of its URI."""
-
-    @pytest.mark.parametrize("given", [-1, 1.5, True, "100"])
-    def test_what_is_no_size_is_refused(self, lake: PayloadLake, given: Any) -> None:
-        """One clear error."""
-        with pytest.raises(InputError, match="payload_threshold"):
-            LakeSessionService(lake.lake, payload_threshold=given)
-
-    @pytest.mark.parametrize("given", ["-1", "1.5", "", "many"])
-    def test_a_uri_that_names_no_size_is_refused(self, given: str) -> None:
-        """Before a lake is made."""
-        with pytest.raises(InputError, match="payload_threshold"):
-            LakeSessionService(uri=f"lakestore+memory://payloads?payload_threshold={given}")
-
-    def test_a_uri_can_set_it(self) -> None:
-        """As ADK's registry passes it on."""
-        service = LakeSessionService(uri="lakestore+memory://payloads-set?payload_threshold=10")
-        session = service.sync.create_session(app_name=APP, user_id=USER)
-        content = types.Content(parts=[image(1)])
-        service.sync.append_event(session, Event(author="user", content=content))
-        store = service.lake.environment.store
-        assert len(list(store.names(OBJECTS))) == 1
-        service.lake.close()
-
-    def test_nothing_is_moved_unless_asked(self, lake: PayloadLake) -> None:
-        """Without it commits are as they were."""
-        lake.threshold = None
-        service = lake.service_of(lake.lake)
-        session = lake.create()
-        service.append_event(session, lake.event("look", parts=[image(1)]))
-        assert lake.objects == []
 
 
 def test_the_lake_answers_with_rows_as_they_are_stored(lake: PayloadLake) -> None:

@@ -1,4 +1,4 @@
-"""Thousands of histories: writers, readers and jobs over one store, all gone wrong."""
+"""Many histories: writers, readers and jobs over one store, all gone wrong."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("first", range(0, 200, 200))
-def test_histories_are_as_they_should_be(pool: ProcessPoolExecutor, first: int) -> None:
+def test_histories_are_as_they_should_be(pool: ProcessPoolExecutor) -> None:
     """Whatever is delayed, reordered, lost, resent, crashed or stalled, every promise is kept."""
-    _play_all(pool, range(first, first + 200))
+    _play_all(pool, range(200))
 
 
 @pytest.mark.slow
@@ -55,11 +54,10 @@ def test_a_scenario_is_as_it_should_be(name: str) -> None:
     assert outcome.made == scenario.choices
 
 
-@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_in_any_order(name: str, seed: int) -> None:
+def test_a_scenario_in_another_order(name: str) -> None:
     """The same with the rest left to chance: who goes on, and what listings show."""
     scenario = SCENARIOS[name]
-    outcome = play(scenario.plan, scenario.choices, seed=seed, tracing=True)
+    outcome = play(scenario.plan, scenario.choices, seed=0, tracing=True)
 
     assert not outcome.faults, told(outcome)
