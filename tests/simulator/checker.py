@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from tests.simulator.filed import check_files, files_of
 from tests.simulator.forgetting import Forgetting
 from tests.simulator.measured import check_measured
-from tests.simulator.raw import Stored
-from tests.simulator.record import Call, Name, Seen
+from tests.simulator.record import Call, Name, Seen, agree
 from tests.simulator.remembered import check_remembered, remembered_of
 from tests.simulator.shared_state import check_shared
 
@@ -34,35 +33,11 @@ def check(calls: Sequence[Call], names: Sequence[Name]) -> list[str]:
     return found
 
 
-def check_stored(calls: Sequence[Call], stored: Stored) -> Iterator[str]:
-    """Yield where what is stored differs from what readers were shown in the end."""
-    yield from (f"a manifest names what is not there: {key}" for key in stored.missing)
-    for call in calls:
-        if call.final and call.is_ok:
-            for seen in call.seen:
-                there = stored.events.get(seen.session)
-                if seen.life is None and there is not None:
-                    yield f"{call.where} {call.kind}: shows no session, but stored is {there}"
-                elif seen.events is not None and not _agree(there or (), seen.events):
-                    yield f"{call.where} {call.kind}: shows {seen.events}, but stored is {there}"
-            for key, value in (call.shared or {}).items():
-                if stored.shared.get(key) != value:
-                    known = stored.shared.get(key)
-                    yield f"{call.where}: shows {key} {value}, but stored is {known}"
-
-
 def erased_of(calls: Sequence[Call], user: str) -> set[str]:
     """Return what was erased of a user for certain: lives, the ids of their events, memories."""
     lives = Forgetting(calls).erased_lives(user)
     events = {event for call in calls if call.life in lives for event in call.sent}
     return lives | events | remembered_of(calls, user) | files_of(calls, user)
-
-
-def _agree(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Tell whether two show the same events, as far as neither lacks what was pruned."""
-    return len(first) == len(second) and all(
-        not (one and other) or one == other for one, other in zip(first, second, strict=True)
-    )
 
 
 def _errors(calls: Sequence[Call]) -> Iterator[str]:
@@ -190,12 +165,12 @@ class _Session:
         for call in self._batches:
             if not set(call.sent).isdisjoint(truth):
                 at = truth.index(next(event for event in call.sent if event in truth))
-                if not _agree(truth[at : at + len(call.sent)], call.sent):
+                if not agree(truth[at : at + len(call.sent)], call.sent):
                     yield f"{call.where}: a commit is not there as a whole: {call.sent} in {truth}"
 
     def _compare(self, seen: Seen, truth: tuple[str, ...], length: int | None) -> str | None:
         """Return how what was shown differs from a beginning of the truth."""
-        if seen.events is not None and not _agree(seen.events, truth[: len(seen.events)]):
+        if seen.events is not None and not agree(seen.events, truth[: len(seen.events)]):
             return f"shows {seen.events}, and another reader is shown {truth}"
         if seen.last is not None and seen.last not in truth and "" not in truth:
             return f"has the state of an event that is not there: {seen.last}"
@@ -384,7 +359,7 @@ def _is_end(tail: Sequence[str], events: Sequence[str]) -> bool:
     """Tell whether `tail` is the last two of `events`, of which some may have been pruned."""
     if len(tail) < min(2, len(events)) or (len(tail) > 2 and "" not in tail):
         return False
-    return _agree(tail, events[len(events) - len(tail) :])
+    return agree(tail, events[len(events) - len(tail) :])
 
 
 def _is_last(event: str | None, events: Sequence[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 Name = tuple[str, str]
@@ -118,3 +118,10 @@ class Call:
     def ended_before(self, tick: int) -> bool:
         """Tell whether it had returned, or raised, by then."""
         return self.ended is not None and self.ended < tick
+
+
+def agree(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Tell whether two show the same events, as far as neither lacks what was pruned."""
+    return len(first) == len(second) and all(
+        not (one and other) or one == other for one, other in zip(first, second, strict=True)
+    )

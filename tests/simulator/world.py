@@ -12,7 +12,7 @@ from tests.simulator import artifact_actions as artifact_actions
 from tests.simulator import job_actions as job_actions
 from tests.simulator import memory_actions as memory_actions
 from tests.simulator.actors import Actor
-from tests.simulator.checker import check, check_stored, erased_of
+from tests.simulator.checker import check, erased_of
 from tests.simulator.decisions import Decisions
 from tests.simulator.plan import FORGETTING, JOBS, Op, Plan
 from tests.simulator.processes import Process
@@ -23,6 +23,7 @@ from tests.simulator.scheduler import Scheduler, Step
 from tests.simulator.settings import small
 from tests.simulator.speed import quiet, remembering
 from tests.simulator.store import GRACE, TORN, VIEW_AGE, Bucket, Kind
+from tests.simulator.stored import check_stored
 
 
 @dataclass(frozen=True)
